@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from itertools import islice
 from typing import Any, Protocol
 
-from openset import _check, _io
+from openset import _check, _extras
 
 BACKENDS = ("loky", "ray", "dask", "sequential")
 
@@ -179,7 +179,7 @@ def connected(
         with _ray(address, caller) as ray:
             yield ray
     elif backend == "dask":
-        distributed = _io.optional(caller, "distributed", name="cluster")
+        distributed = _extras.optional(caller, "distributed", name="cluster")
         if address is None:
             rule = "that of a running scheduler"
             remedy = "For example --address tcp://10.0.0.1:8786"
@@ -196,7 +196,7 @@ def connected(
 
 @contextmanager
 def _ray(address: str | None, caller: str) -> Iterator[Any]:
-    ray = _io.optional(caller, "ray", name="cluster")
+    ray = _extras.optional(caller, "ray", name="cluster")
     is_ours = not ray.is_initialized()
     if is_ours:
         try:

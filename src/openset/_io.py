@@ -1,114 +1,17 @@
-"""Files: written to a temporary name and renamed, locked, read without unpickling."""
+"""Files and folders: written to a temporary name, replaced in one step, sealed."""
 
 import errno
 import hashlib
-import io
 import json
 import os
 import secrets
 import shutil
-import struct
-import sys
 import tempfile
 import time
-import zipfile
-import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from typing import Any, BinaryIO
-
-import numpy as np
-from numpy.typing import NDArray
-
-from openset import _npz
-from openset._types import ArtefactError, MissingExtraError
-
-
-def optional(caller: str, module: str, *, name: str) -> ModuleType:
-    """Import an optional dependency; if it is missing, name the extra to install."""
-    try:
-        return import_module(module)
-    except ImportError as error:
-        # A module of ours is there: a package it imports is missing.
-        is_ours = module.startswith("openset.")
-        missing = error.name if is_ours and error.name else module
-        msg = (
-            f'{caller}: needs {missing}; install it with: pip install "openset[{name}]"'
-        )
-        raise MissingExtraError(msg) from error
-
-
-# A package compiled for another version of a dependency can fail in many ways.
-BROKEN_IMPORT = (ImportError, OSError, RuntimeError, AttributeError)
-
-
-def first_line(error: BaseException) -> str:
-    r"""Return the type of an error and the first line of its message.
-
-    Examples
-    --------
-    >>> first_line(RuntimeError("operator does not exist\nand much more"))
-    'RuntimeError: operator does not exist'
-    """
-    first, _, _ = str(error).strip().partition("\n")
-    return f"{type(error).__name__}: {first}"
-
-
-@contextmanager
-def importing(caller: str, name: str) -> Iterator[None]:
-    """Guard the imports of a module that needs an extra: errors name the extra."""
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name is None:  # transformers: something below it does not import
-            msg = f"{caller}: {name} is installed but does not import ({error})"
-        else:
-            msg = (
-                f"{caller}: needs {error.name}; install it with: "
-                f'pip install "openset[{name}]"'
-            )
-        raise MissingExtraError(msg, name=error.name) from error
-
-
-@contextmanager
-def fitting(caller: str, package: str, *, remedy: str = "") -> Iterator[None]:
-    """Guard an import that needs torchvision: explain if it does not fit torch.
-
-    torchvision is compiled for one version of torch, with or without GPU support; with
-    another torch its import fails. `remedy` is added to the advice.
-    """
-    try:
-        yield
-    except ModuleNotFoundError:
-        raise
-    except BROKEN_IMPORT as error:
-        version = sys.modules["torch"].__version__
-        # Both must come from the same index: a GPU build does not fit a CPU build.
-        _, _, build = version.partition("+")
-        place = f" --index-url https://download.pytorch.org/whl/{build}"
-        msg = (
-            f"{caller}: {package} is installed but does not import "
-            f"({first_line(error)}). Install the torchvision that fits this torch: "
-            f"pip uninstall torchvision, then pip install torch=={version} torchvision"
-            f"{place if build else ''}{remedy}"
-        )
-        raise MissingExtraError(msg) from error
-
-
-def library(caller: str, name: str) -> ModuleType:
-    """Import a package of networks, which no extra of ours brings, or a part of it."""
-    top = name.partition(".")[0]
-    try:
-        with fitting(caller, top):
-            return import_module(name)
-    except ModuleNotFoundError as error:
-        missing = error.name or top
-        msg = f"{caller}: needs {missing}; install it with: pip install {missing}"
-        raise MissingExtraError(msg) from error
-
 
 POINTS = (
     "file: before its temporary name",
@@ -404,84 +307,6 @@ def unsealed(folder: Path, *, content: bool = True) -> str:
     return ""
 
 
-def write_npz(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write named arrays; object arrays, which would be pickled, raise an error."""
-    _need_plain(path, arrays)
-    write(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
-
-
-def npz_bytes(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return what :func:`write_npz` would write; `path` is for errors."""
-    _need_plain(path, arrays)
-    stream = io.BytesIO()
-    np.savez(stream, **arrays)  # type: ignore[arg-type]
-    return stream.getvalue()
-
-
-def _need_plain(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    for name, array in arrays.items():
-        if array.dtype.hasobject:
-            msg = f"{path}: {name} must be numbers or strings, got dtype {array.dtype}"
-            raise TypeError(msg)
-
-
-def read_npz(
-    caller: str, path: Path | str, *, content: bytes | None = None
-) -> dict[str, NDArray[Any]]:
-    """Read every array of a ``.npz``; damaged or pickled files raise ArtefactError.
-
-    With `content`, the bytes of the file, `path` is only used in errors.
-    """
-    source = Path(path) if content is None else io.BytesIO(content)
-    if isinstance(source, Path) and not source.exists():
-        msg = f"{caller}: no such file: {path}"
-        raise FileNotFoundError(msg)
-    # np.load takes any file that is not a zip for a pickle: check first.
-    if not zipfile.is_zipfile(source):
-        msg = f"{caller}: {path} {_why_no_archive(source)}"
-        raise ArtefactError(msg)
-    try:
-        with zipfile.ZipFile(source) as archive:
-            return _npz.arrays(archive)
-    # A damaged or forged archive can make zipfile and zlib raise any of these.
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-        EOFError,
-        KeyError,
-        NotImplementedError,  # a compression method zipfile lacks
-        OSError,
-        OverflowError,
-        RuntimeError,  # a password is needed
-        ValueError,
-    ) as error:
-        why = f"is damaged or not a .npz archive ({error}). Write it again"
-        if "pickle" in str(error).lower():
-            why = (
-                f"must hold numbers and text, got an array of objects: {error}. Write "
-                "it again, text with dtype str instead of object"
-            )
-        msg = f"{caller}: {path} {why}"
-        raise ArtefactError(msg) from error
-
-
-def _why_no_archive(source: Path | io.BytesIO) -> str:
-    if isinstance(source, Path) and source.is_dir():
-        return "must be a file, got a folder"
-    with source.open("rb") if isinstance(source, Path) else source as stream:
-        stream.seek(0)
-        start = stream.read(6)
-    if start == b"\x93NUMPY":
-        return (
-            "must be a .npz archive of named arrays, got a single array. Write all "
-            "of them with np.savez"
-        )
-    if not start:
-        return "must be a .npz archive, got an empty file. Write it again"
-    return "is damaged or not a .npz archive. Write it again"
-
-
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Add the file name to errors about its content."""
@@ -491,79 +316,3 @@ def naming(path: Path) -> Iterator[None]:
         again = type(error)(f"{path}: {error}")
         again.__dict__.update(error.__dict__)
         raise again from error
-
-
-def pick(
-    caller: str,
-    path: Path,
-    arrays: Mapping[str, NDArray[Any]],
-    *,
-    required: tuple[str, ...],
-    optional: tuple[str, ...],
-    remedy: str = "",
-) -> dict[str, NDArray[Any]]:
-    """Keep the arrays with expected names; raise if required ones are missing."""
-    missing = [name for name in required if name not in arrays]
-    if missing:
-        msg = (
-            f"{caller}: {path} must hold {', '.join(required)}; missing "
-            f"{', '.join(missing)} (it has {', '.join(sorted(arrays)) or 'nothing'})"
-            f"{'. ' if remedy else ''}{remedy}"
-        )
-        raise ArtefactError(msg)
-    return {name: arrays[name] for name in (*required, *optional) if name in arrays}
-
-
-# Error codes of file systems without locks, such as some network folders.
-_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOTSUP}
-
-
-@contextmanager
-def locked(path: Path, *, busy: str = "", wait: float = 0) -> Iterator[bool]:
-    """Hold the lock file `path`; only one process or thread can at a time.
-
-    Waits until the lock is free; with a message `busy`, raises BlockingIOError if it is
-    not after `wait` seconds.
-    The operating system releases the lock when the process ends, even if it is killed;
-    the file stays. Yields False, without a lock, if the file system has no locks.
-    """
-    from filelock import FileLock, Timeout  # noqa: PLC0415  # not for `import openset`
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # The soft lock that filelock falls back to would not be released by a killed
-    # process.
-    lock = FileLock(path, fallback_to_soft=False)
-    is_held = True
-    try:
-        lock.acquire(timeout=wait if busy else -1)
-    except Timeout as error:
-        raise BlockingIOError(busy) from error
-    except OSError as error:
-        if error.errno not in _NO_LOCKS:
-            raise
-        is_held = False
-    try:
-        yield is_held
-    finally:
-        lock.release()
-
-
-@contextmanager
-def temporary_folder(prefix: str) -> Iterator[Path]:
-    """Yield a temporary folder; also remove those that killed processes left behind.
-
-    The lock in a folder is that of the process that uses it.
-    """
-    for lock in Path(tempfile.gettempdir()).glob(f"{prefix}*/.lock"):
-        # Still in use, or gone meanwhile.
-        with suppress(OSError):
-            with locked(lock, busy="in use") as is_held:
-                if is_held:
-                    shutil.rmtree(lock.parent, ignore_errors=True)
-            if is_held:  # Windows keeps the lock until it is released
-                shutil.rmtree(lock.parent, ignore_errors=True)
-    with (
-        tempfile.TemporaryDirectory(prefix=prefix) as name,
-        locked(Path(name) / ".lock"),
-    ):
-        yield Path(name)

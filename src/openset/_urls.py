@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._types import MissingExtraError
 
 _PART = 1 << 20  # bytes to ask for at once
@@ -22,7 +22,7 @@ def is_url(place: object) -> bool:
 
 def file_system(url: str, *, caller: str) -> tuple[Any, str]:
     """Return the fsspec file system of a URL, and the path in it."""
-    fsspec = _io.optional(caller, "fsspec", name="cloud")
+    fsspec = _extras.optional(caller, "fsspec", name="cloud")
     try:
         found, path = fsspec.url_to_fs(url)
     except ImportError as error:  # "Install s3fs to access S3"
@@ -49,7 +49,7 @@ def read(url: str, *, caller: str, most: int) -> bytes:
         msg = f"{caller}: no such file: {url}"
         raise FileNotFoundError(msg) from error
     except Exception as error:  # every driver has errors of its own
-        msg = f"{caller}: {url} could not be read ({_io.first_line(error)})"
+        msg = f"{caller}: {url} could not be read ({_extras.first_line(error)})"
         raise ConnectionError(msg) from error
     return bytes(content)
 
@@ -62,7 +62,7 @@ def names(url: str, *, caller: str) -> list[str] | None:
     except FileNotFoundError:
         return []
     except Exception as error:  # as above
-        msg = f"{caller}: {url} could not be read ({_io.first_line(error)})"
+        msg = f"{caller}: {url} could not be read ({_extras.first_line(error)})"
         raise ConnectionError(msg) from error
     if listed == [path]:
         return None
@@ -77,7 +77,7 @@ def write(url: str, content: bytes, *, caller: str) -> None:
         found.makedirs(path.rpartition("/")[0], exist_ok=True)
         found.pipe_file(path, content)
     except Exception as error:  # as above
-        why = _io.first_line(error)
+        why = _extras.first_line(error)
         msg = (
             f"{caller}: {url} could not be written ({why}). Check that you may write "
             "there"

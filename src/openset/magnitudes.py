@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _npz
 from openset._types import UNKNOWN, ArtefactError, UndefinedMetricError
 
 if TYPE_CHECKING:
@@ -128,14 +128,14 @@ class FeatureMagnitudes:
         for group, rows in self.examples.items():
             number = self.groups.index(group)
             arrays[f"examples_{number}"] = rows.astype(np.float32)
-        _io.write_npz(path, arrays)
+        _npz.write(path, arrays)
         return path
 
     @classmethod
     def load(cls, path: str | Path) -> tuple[Self, dict[str, Any]]:
         """Read what :meth:`save` wrote: the magnitudes, and the key."""
         caller = "FeatureMagnitudes.load"
-        arrays = _io.read_npz(caller, Path(path))
+        arrays = _npz.read(caller, Path(path))
         try:
             groups = tuple(str(name) for name in arrays["groups"])
             top = arrays.get("top_logits")

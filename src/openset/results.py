@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 from openset._types import ArtefactError
 
 
@@ -147,7 +147,7 @@ class Results:
 
     def to_frame(self) -> Any:
         """Return a pandas table."""
-        pd = _io.optional("Results.to_frame", "pandas", name="tables")
+        pd = _extras.optional("Results.to_frame", "pandas", name="tables")
         rows = list(map(attrgetter(*_COLUMNS), self._rows))
         return pd.DataFrame(rows, columns=list(_COLUMNS))
 

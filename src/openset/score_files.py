@@ -1,4 +1,4 @@
-"""Files of scores found by a pattern: ``runs/{method}_seed{seed}.csv``.
+"""Files of scores: named one by one, or by a pattern, ``runs/{method}_seed{seed}.csv``.
 
 A field in braces stands for a part of a file's path. ``{seed}``, ``{run}``,
 ``{fold}`` and ``{split}`` number the repeats of a method, ``{protocol}`` names the
@@ -80,6 +80,49 @@ def find(patterns: str | Path | Sequence[str | Path]) -> list[ScoreFile]:
     found = _numbered(found)
     _check_complete(found)
     return sorted(found, key=lambda one: (one.protocol, one.method, *_run(one)))
+
+
+def find_or_name(paths: Sequence[str | Path]) -> list[ScoreFile]:
+    """Return the files of patterns (see :func:`find`), or files given one by one.
+
+    Those are detectors on one test set, in the order given. A detector is named after
+    its file, or after its folders if file names are not unique.
+
+    Examples
+    --------
+    >>> [one.method for one in find_or_name(["a/scores-msp.npz", "a/scores-knn.npz"])]
+    ['msp', 'knn']
+    >>> [one.method for one in find_or_name(["a/openauc/own.npz", "a/ceplus/own.npz"])]
+    ['openauc', 'ceplus']
+    """
+    if any(map(is_pattern, paths)):
+        return find(paths)
+    files = [Path(path) for path in paths]
+    names = _names(files)
+    if min(len(set(names)), len({file.resolve() for file in files})) < len(files):
+        msg = _check.must(
+            "two or more different files",
+            caller="score_files.find_or_name",
+            name="SCORES",
+            got=", ".join(map(str, files)),
+            remedy="Detectors are named after their files and folders, without the "
+            "ending",
+        )
+        raise ValueError(msg)
+    return [
+        ScoreFile(path=file, method=name, fields={})
+        for file, name in zip(files, names, strict=True)
+    ]
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    parts = [(*file.parts[:-1], file.stem.removeprefix("scores-")) for file in files]
+    if len({one[-1] for one in parts}) == len(parts):
+        return [one[-1] for one in parts]
+    for end in (-1, 0):  # drop what all have in common
+        while all(len(one) > 1 for one in parts) and len({o[end] for o in parts}) == 1:
+            parts = [one[1:] if end == 0 else one[:-1] for one in parts]
+    return ["/".join(one) for one in parts]
 
 
 def _matching(pattern: str) -> Iterable[ScoreFile]:

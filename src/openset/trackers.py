@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 
 _PROJECT = "openset"  # experiment of MLflow, project of W&B, unless they are told
 _LONGEST = 500  # characters of a parameter; servers of MLflow refuse longer ones
@@ -150,7 +150,7 @@ NAMES = tuple(_TRACKERS)
 def check(caller: str, name: str) -> None:
     """Raise unless there is a tracker of that name, and it is installed."""
     kind = _TRACKERS[_check.one_of(caller, "log_to", name, NAMES)]
-    _io.optional(caller, kind.package, name=kind.extra)
+    _extras.optional(caller, kind.package, name=kind.extra)
 
 
 def start(

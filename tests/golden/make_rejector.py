@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from openset import Outputs, Rejector, _io, detectors
+from openset import Outputs, Rejector, _npz, detectors
 from openset.rejector import _artefact
 
 
@@ -41,7 +41,7 @@ def main() -> None:
     rejector.save(folder / "rejector")
     new = drawn(40)
     decided = rejector.decide(new)
-    _io.write_npz(
+    _npz.write(
         folder / "expected.npz",
         {
             "logits": new.logits,

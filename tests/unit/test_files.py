@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openset import _io
+from openset import _io, _locks
 
 FULL = Path("/dev/full")  # takes nothing, as a full disk does
 
@@ -101,8 +101,8 @@ def test_other_errors_are_left_as_they_are(tmp_path):
 HOLDER = """
 import sys
 from pathlib import Path
-from openset import _io
-with _io.locked(Path(sys.argv[1])) as is_held:
+from openset import _locks
+with _locks.locked(Path(sys.argv[1])) as is_held:
     print(is_held, flush=True)
     sys.stdin.read()
 """
@@ -126,13 +126,13 @@ def test_a_lock_dies_with_the_process_that_holds_it(tmp_path, holder):
     path = tmp_path / "lock"
     with (
         pytest.raises(BlockingIOError, match=r"^somebody is at it$"),
-        _io.locked(path, busy="somebody is at it"),
+        _locks.locked(path, busy="somebody is at it"),
     ):
         pass
     holder.kill()  # SIGKILL: it can clean up nothing
     holder.wait()
     assert path.exists()
-    with _io.locked(path, busy="somebody is at it") as is_held:
+    with _locks.locked(path, busy="somebody is at it") as is_held:
         assert is_held
 
 
@@ -143,7 +143,7 @@ def test_two_threads_never_hold_a_lock_at_once(tmp_path):
     def work():
         barrier.wait()
         for _ in range(10):
-            with _io.locked(tmp_path / "lock") as is_held:
+            with _locks.locked(tmp_path / "lock") as is_held:
                 assert is_held
                 inside.append(1)
                 threading.Event().wait(0.0005)  # gives the others a chance to break in
@@ -159,9 +159,9 @@ def test_two_threads_never_hold_a_lock_at_once(tmp_path):
 
 
 def test_an_error_inside_releases_the_lock(tmp_path):
-    with pytest.raises(KeyError), _io.locked(tmp_path / "lock"):
+    with pytest.raises(KeyError), _locks.locked(tmp_path / "lock"):
         raise KeyError
-    with _io.locked(tmp_path / "lock", busy="still held") as is_held:
+    with _locks.locked(tmp_path / "lock", busy="still held") as is_held:
         assert is_held
 
 
@@ -176,23 +176,26 @@ def test_a_file_system_without_locks_is_told_to_the_caller(tmp_path, monkeypatch
 
     for number in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
         answers(number)
-        with _io.locked(tmp_path / "lock", busy="held") as is_held:
+        with _locks.locked(tmp_path / "lock", busy="held") as is_held:
             assert not is_held
     answers(errno.EIO)  # a broken disk is no such file system
-    with pytest.raises(OSError, match="refused"), _io.locked(tmp_path / "lock"):
+    with pytest.raises(OSError, match="refused"), _locks.locked(tmp_path / "lock"):
         pass
 
 
 def test_a_folder_that_cannot_be_written_is_an_error(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(OSError, match="file"), _io.locked(tmp_path / "file" / "lock"):
+    with (
+        pytest.raises(OSError, match="file"),
+        _locks.locked(tmp_path / "file" / "lock"),
+    ):
         pass
 
 
 KILLED = """
 import os, signal, sys
-from openset import _io
-with _io.temporary_folder("openset-test-") as folder:
+from openset import _locks
+with _locks.temporary_folder("openset-test-") as folder:
     (folder / "large").touch()
     print(folder, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
@@ -200,7 +203,7 @@ with _io.temporary_folder("openset-test-") as folder:
 
 
 def test_temporary_folders_of_killed_processes_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(_io.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(_locks.tempfile, "tempdir", str(tmp_path))
     (tmp_path / "openset-test-new").mkdir()  # another process is about to lock it
     killed = subprocess.run(  # noqa: S603  # our own code
         [sys.executable, "-c", KILLED],
@@ -211,9 +214,9 @@ def test_temporary_folders_of_killed_processes_are_removed(tmp_path, monkeypatch
     )
     left = Path(killed.stdout.strip())
     assert (left / "large").exists()
-    with _io.temporary_folder("openset-test-") as used:
+    with _locks.temporary_folder("openset-test-") as used:
         assert not left.exists()
-        with _io.temporary_folder("openset-test-") as other:
+        with _locks.temporary_folder("openset-test-") as other:
             assert used.is_dir(), "it is in use"
             assert other.is_dir()
     assert [path.name for path in tmp_path.iterdir()] == ["openset-test-new"]

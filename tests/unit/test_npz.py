@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from openset import ArtefactError, Outputs, Scores, _io, _npz
+from openset import ArtefactError, Outputs, Scores, _npz
 from openset.serve import _arrays
 from openset.serve._errors import RequestError
 
@@ -78,7 +78,7 @@ def test_what_numpy_writes_is_read_as_numpy_reads_it(tmp_path):
     for save in (np.savez, np.savez_compressed):
         path = tmp_path / f"{save.__name__}.npz"
         save(path, **arrays)
-        found = _io.read_npz("test", path)
+        found = _npz.read("test", path)
         with np.load(path) as theirs:
             assert found.keys() == set(theirs.files)
             for name, array in found.items():

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openset import Outputs, _backends, _io, datasets
+from openset import Outputs, _backends, _io, _locks, datasets
 from tests import open_files
 
 OLD = Outputs(logits=np.eye(3), labels=[0, 1, 2])
@@ -71,12 +71,12 @@ def test_a_folder_in_use_stays_whole(tmp_path, open_files_stay):
 def test_temporary_folders_go_although_their_lock_is_held(
     tmp_path, monkeypatch, open_files_stay
 ):
-    monkeypatch.setattr(_io.tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(_locks.tempfile, "tempdir", str(tmp_path))
     left = tmp_path / "openset-test-killed"
     left.mkdir()
     for name in (".lock", "large"):
         (left / name).touch()
-    with _io.temporary_folder("openset-test-") as used:
+    with _locks.temporary_folder("openset-test-") as used:
         assert list(tmp_path.iterdir()) == [used]
 
 

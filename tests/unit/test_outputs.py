@@ -52,6 +52,19 @@ def test_bad_tensors_get_a_clear_error():
         test_bad_values_get_a_clear_error(change, error, words)
 
 
+@pytest.mark.parametrize("invalid", ["error", "keep"])
+@pytest.mark.parametrize("asarray", [np.asarray, torch.asarray])
+def test_weights_of_the_last_layer_have_no_nan(asarray, invalid):
+    arrays = {"logits": LOGITS, "features": FEATURES, "weight": np.eye(3, 2)}
+    arrays = {"bias": np.zeros(3)} | {k: np.array(v) for k, v in arrays.items()}
+    for name, at in (("weight", (1, 0)), ("bias", 1)):
+        bad = {k: v.copy() for k, v in arrays.items()}
+        bad[name][at] = np.nan
+        given = {k: asarray(v) for k, v in bad.items()}
+        with pytest.raises(ValueError, match=f"{name} must be free of NaN, got .* 1$"):
+            Outputs(**given, invalid=invalid)
+
+
 def test_nan_is_found_and_its_row_named():
     logits = LOGITS.copy()
     logits[2, 1] = np.nan
@@ -383,6 +396,8 @@ def probabilities(n=20, dtype=np.float64):
 def test_probabilities_in_place_of_logits_are_warned_of(dtype):
     with pytest.warns(UserWarning, match=r"look like probabilities.*give numpy.log"):
         Outputs(logits=probabilities(dtype=dtype))
+    with pytest.warns(UserWarning, match="look like probabilities"):
+        Outputs(logits=np.insert(probabilities(dtype=dtype), 2, 0, axis=1))
 
 
 @pytest.mark.parametrize(
@@ -393,6 +408,7 @@ def test_probabilities_in_place_of_logits_are_warned_of(dtype):
         probabilities(7),  # too few to tell
         probabilities() * 1.02,
         probabilities() - 0.01,
+        probabilities() - [0.1, -0.1, 0, 0, 0],  # they add up to 1, some are negative
         np.vstack([probabilities(), np.full((1, 5), 0.3)]),
     ],
 )

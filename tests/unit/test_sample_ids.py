@@ -108,6 +108,25 @@ def test_repeated_ids_do_no_harm_until_they_have_to_tell_samples():
     with pytest.raises(ValueError, match=r"ids of a and b must be .* got 'same' sev"):
         stats.compare(a, b.take(SHUFFLED))
 
+    # Here it is twice in a and once in b, which has another one instead.
+    a, b = a.take([0, 1, 2]), two_detectors()[1].take([5, 2, 1])
+    b = replace(b, ids=[IDS[5], IDS[2], "same"])
+    with pytest.raises(ValueError, match=r"ids of a and b must be .* got 'same' sev"):
+        stats.compare(a, b)
+
+
+@pytest.mark.parametrize("ids", [None, list("wxyz")])
+def test_classes_with_names_on_one_side_are_told_by_their_numbers(ids):
+    columns = {"predicted": [0, 0, 1, 1], "known": [4, 3, 2, 1], "ids": ids}
+    plain = Scores(labels=[0, 1, -1, -1], **columns)
+    named = replace(plain, class_names=("cat", "fox"))
+    assert named.in_order_of(plain) is named
+    assert plain.in_order_of(named) is plain
+    other = replace(plain, labels=[1, 1, -1, -1])
+    for one, two in ((named, other), (other, named)):
+        with pytest.raises(ValueError, match=r"different labels in 1|for 1 of 4 ids"):
+            one.in_order_of(two)
+
 
 @pytest.mark.parametrize("other", ["ape", "yak"])  # the first or the last of all
 def test_classes_of_one_name_have_one_number(other):

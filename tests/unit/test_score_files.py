@@ -142,6 +142,12 @@ def test_samples_of_one_repeat_are_told_by_their_ids(tmp_path):
         Scores(**rows, ids=own).save(tmp_path / f"{name}_0.npz")
     both = [tmp_path / f"{name}_{{seed}}.npz" for name in "ab"]
     assert len(stats.read_results(both, "auroc")) == 2  # in whatever order
+    Scores(**rows).save(tmp_path / "d_0.npz")  # one without ids
+    for two in (
+        [both[0], tmp_path / "d_{seed}.npz"],
+        [tmp_path / "d_{seed}.npz", both[0]],
+    ):
+        assert len(stats.read_results(two, "auroc")) == 2
     other = [both[0], tmp_path / "c_{seed}.npz"]
     with pytest.raises(ValueError, match=r"as .*a_0.npz, got 1 with other ids \('z'\)"):
         stats.read_results(other, "auroc")

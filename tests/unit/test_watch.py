@@ -1,6 +1,7 @@
 """Drift against a reference: tests that are exact, and words that are right."""
 
 import json
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 
@@ -105,6 +106,22 @@ def test_a_stream_is_cut_into_windows_wherever_its_parts_end(rng):
     for verdict in found:
         window = stream.take(np.arange(verdict.start, verdict.start + 150))
         assert verdict == watch.check(window, start=verdict.start)
+
+
+def test_invalid_samples_are_counted_once_with_the_window_their_part_fills(rng):
+    watch = Watch(cut_at(-1.0), scores_of(rng.normal(size=300)))
+    stream = scores_of(rng.normal(size=300))
+    ends, counts = [0, 40, 90, 210, 300], [1, 2, 4, 8]
+    parts = [
+        Part(stream.take(np.arange(a, b)), n_invalid=n)
+        for a, b, n in zip(ends, ends[1:], counts, strict=False)
+    ]
+    found = list(watch.stream(parts, 100))
+    assert [verdict.n_invalid for verdict in found] == [7, 0, 8]
+    plain = list(watch.stream([part.scores for part in parts], 100))
+    assert [replace(verdict, n_invalid=0) for verdict in found] == plain
+    alone = watch.check(stream)
+    assert (alone.start, alone.n_invalid) == (0, 0)
 
 
 def test_a_window_is_judged_as_soon_as_it_is_full(rng):

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openset import _io
+from openset import _extras
 
 ROOT = Path(__file__).parents[2]
 
@@ -35,7 +35,7 @@ def by_name():
 
 
 def by_an_extra():
-    _io.optional("test", "surely_absent.part", name="extra")
+    _extras.optional("test", "surely_absent.part", name="extra")
 
 
 @pytest.mark.parametrize("test", [by_name, by_an_extra])

@@ -6,9 +6,9 @@ A study runs all combinations of protocols, models, detectors and seeds of a fil
 Needs the extra `bench` (pydantic, pyyaml); a Ray cluster needs `cluster`.
 """
 
-from openset import _io
+from openset import _extras
 
-with _io.importing("openset.bench", "bench"):
+with _extras.importing("openset.bench", "bench"):
     from openset.bench import named
     from openset.bench._estimate import Estimate, estimate, n_workers
     from openset.bench._models import fit as fit_model

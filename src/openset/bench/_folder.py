@@ -16,7 +16,7 @@ from contextlib import (
 from pathlib import Path
 from typing import Any
 
-from openset import _io, runs
+from openset import _io, _locks, runs
 from openset._plugins import is_built_in
 from openset.bench._cell import standard_metrics
 from openset.bench._plan import Plan, plan
@@ -41,15 +41,15 @@ def owned(run: Path, shard: Shard | None) -> Iterator[str]:
         if shard is None:
             locks.enter_context(_whole(run))
             for path in (run / _LOCKS).glob("*-of-*"):
-                locks.enter_context(_io.locked(path, busy=_busy(run, path.name)))
+                locks.enter_context(_locks.locked(path, busy=_busy(run, path.name)))
             yield f"all.{secrets.token_hex(4)}"
             return
         number, n = shard
         name = f"{number}-of-{n}"
-        locks.enter_context(_io.locked(run / _LOCKS / name, busy=_busy(run, name)))
+        locks.enter_context(_locks.locked(run / _LOCKS / name, busy=_busy(run, name)))
         for path in (run / _LOCKS).glob("*-of-*"):
             if not path.name.endswith(f"-of-{n}"):
-                with _io.locked(path, busy=_busy(run, path.name)):
+                with _locks.locked(path, busy=_busy(run, path.name)):
                     pass
         yield f"{name}.{secrets.token_hex(4)}"
 
@@ -60,7 +60,7 @@ def beginning(run: Path, shard: Shard | None) -> AbstractContextManager[Any]:
 
 
 def _whole(run: Path, *, wait: float = 0) -> AbstractContextManager[bool]:
-    return _io.locked(run / ".lock", busy=_busy(run), wait=wait)
+    return _locks.locked(run / ".lock", busy=_busy(run), wait=wait)
 
 
 def _busy(run: Path, shard: str = "") -> str:

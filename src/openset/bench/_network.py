@@ -8,7 +8,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 from openset._types import ArtefactError
 from openset.bench import _models, _protocols, _test_splits
 from openset.bench._plan import OutputsSource, folder_of
@@ -121,7 +121,7 @@ def make_together(
 
     They end in the folder `training`, where :func:`make` finds them finished.
     """
-    train: Any = _io.optional("bench", "openset.train", name="torch")
+    train: Any = _extras.optional("bench", "openset.train", name="torch")
     names = {field.name for field in fields(train.Execution)}
     model: Any = pairs[0][0].model
     of_run = {key: value for key, value in model.settings.items() if key in names}
@@ -156,7 +156,7 @@ def _train(
     folder: Path, source: OutputsSource, cut: Cut, unfinished: Path
 ) -> dict[str, Any]:
     """Train with `openset.train`; keep the curves of the test part, if recorded."""
-    train: Any = _io.optional("bench", "openset.train", name="torch")
+    train: Any = _extras.optional("bench", "openset.train", name="torch")
     done = train.fit(**_settings(source, cut, unfinished))
     for name, outputs in done.outputs.items():
         outputs.save(folder / name)

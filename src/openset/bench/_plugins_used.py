@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from openset import _io, _plugins, datasets, detectors
+from openset import _extras, _plugins, datasets, detectors
 from openset.bench._study import DATA_KEYS, PUBLISHED, NetworkModel, Study
 from openset.metrics import Metric
 
@@ -18,7 +18,7 @@ def plugins(study: Study) -> tuple[str, ...]:
     with _plugins.searching(study.base):
         found: list[Any] = [detectors.find(name) for name in names]
         if any(isinstance(model, NetworkModel) for model in study.models):
-            train: Any = _io.optional("bench", "openset.train", name="torch")
+            train: Any = _extras.optional("bench", "openset.train", name="torch")
             found += [train.methods.find(one.name) for one in study.methods]
         return tuple(
             _plugins.need_importable(one, caller="bench")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.bench._check_study import no_rule
 from openset.bench._study import Component
 from openset.detectors import Fitted
@@ -21,7 +21,7 @@ def decided_by_method(
 
     The result has margins as knownness: a sample is accepted iff it is >= 0.
     """
-    train: Any = _io.optional("bench", "openset.train", name="torch")
+    train: Any = _extras.optional("bench", "openset.train", name="torch")
     kind = train.methods.find("softmax" if method is None else method.name)
     logits = np.asarray(test.logits, dtype=np.float64)
     margin = kind.published_margin(logits, scores.known)

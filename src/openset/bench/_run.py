@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 import yaml
 
-from openset import _backends, _check, _io, runs, trackers
+from openset import _backends, _check, _extras, _io, runs, trackers
 from openset.bench import _data, _folder, _network, _protocols, _worker
 from openset.bench._check_study import check
 from openset.bench._log_cells import log_cells
@@ -265,7 +265,7 @@ def _need_gpus(made: Plan, tasks: Sequence[Task], place: Locations) -> None:
     }
     if not asking:
         return
-    torch: Any = _io.optional("bench", "torch", name="torch")
+    torch: Any = _extras.optional("bench", "torch", name="torch")
     if torch.cuda.is_available():
         return
     remedy = (

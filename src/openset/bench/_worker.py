@@ -13,7 +13,7 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits
 
-from openset import _backends, _io, _plugins, datasets
+from openset import _backends, _extras, _io, _plugins, datasets
 from openset.bench import _cell, _folder, _network
 from openset.bench._plan import OutputsSource, Task
 from openset.bench._study import NetworkModel
@@ -62,7 +62,7 @@ def _together(
     name: str,
     place: Locations,
 ) -> None:
-    _io.optional("bench", "torch", name="torch")
+    _extras.optional("bench", "torch", name="torch")
     pairs = [(source, protocol) for source, protocol, _ in group]
     threads = group[0][2][0].threads
     with _prepared(place, name, threads):
@@ -90,7 +90,7 @@ def _network_alone(
 
     def with_torch() -> None:
         # Imported before the number of threads is limited, so that torch is included.
-        _io.optional("bench", "torch", name="torch")
+        _extras.optional("bench", "torch", name="torch")
 
     before = with_torch if isinstance(source.model, NetworkModel) else None
     _guarded(one, place, name, tasks, what="its network", before=before)

@@ -35,37 +35,16 @@ def testable(names: Sequence[str]) -> list[Metric]:
     return rows
 
 
-def names_of(paths: Sequence[Path]) -> list[str]:
-    """Return a short name per file: its own, or that of its folders if not unique.
-
-    Examples
-    --------
-    >>> names_of([Path("a/scores-msp.npz"), Path("a/scores-knn.npz")])
-    ['msp', 'knn']
-    >>> names_of([Path("a/openauc/own.npz"), Path("a/ceplus/own.npz")])
-    ['openauc', 'ceplus']
-    """
-    parts = [(*path.parts[:-1], path.stem.removeprefix("scores-")) for path in paths]
-    if len({one[-1] for one in parts}) == len(parts):
-        return [one[-1] for one in parts]
-    for end in (-1, 0):  # drop what all have in common
-        while all(len(one) > 1 for one in parts) and len({o[end] for o in parts}) == 1:
-            parts = [one[1:] if end == 0 else one[:-1] for one in parts]
-    return ["/".join(one) for one in parts]
-
-
 def load(
     paths: Sequence[Path], names: Sequence[str], options: Mapping[str, Any]
 ) -> dict[str, Scores]:
     """Read scores by name, of the same samples, in the order of the first file."""
-    if len(set(names)) < max(2, len(names)):
+    if len(paths) < 2:
         msg = _check.must(
             "two or more different files",
             caller="openset compare",
             name="SCORES",
             got=", ".join(map(str, paths)),
-            remedy="Detectors are named after their files and folders, without the "
-            "ending",
         )
         raise ValueError(msg)
     found = [Scores.load(path, **options) for path in paths]

@@ -40,7 +40,8 @@ def check_labels(listed: ImageList, images: ImageFiles, network: Loaded) -> None
         return
     n_classes: int | None = len(network.classes)
     if not n_classes:  # it has no names of its classes: run it on one image
-        n_classes = network.apply(images.take(np.arange(1))).n_classes
+        one = images.take(np.arange(1))
+        n_classes = network.apply(one, invalid="keep").n_classes
     if n_classes is None:
         return
     rows = np.flatnonzero(listed.labels >= n_classes)

@@ -48,10 +48,12 @@ def print_labels(
         return
     is_known = np.asarray(outputs.labels) != UNKNOWN
     if is_known.any():
+        has_answer = is_known & ~outputs.is_invalid
         right = np.argmax(outputs.logits, axis=1) == outputs.labels
+        accuracy = f"{right[has_answer].mean():.4f}" if has_answer.any() else "-"
         OUT.print(
-            f"{is_known.sum()} samples of known classes, accuracy "
-            f"{right[is_known].mean():.4f}",
+            f"{is_known.sum()} samples of known classes, accuracy {accuracy}"
+            + ("" if (has_answer == is_known).all() else " without the invalid ones"),
             highlight=False,
         )
         if not (is_known.all() or labels_are_given):

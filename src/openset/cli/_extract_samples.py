@@ -18,6 +18,7 @@ from openset.cli._extract_shards import read_array
 from openset.datasets import Dataset, lazy_inputs
 from openset.datasets.image_lists import ImageList
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
+from openset.shards import is_url
 
 _CALLER = "openset extract"
 _LONGEST = 80  # characters of a text
@@ -137,16 +138,19 @@ def lines(path: Path) -> list[str]:
 
 def check_data(data: str) -> None:
     """Refuse a path that leads nowhere before a network is loaded or downloaded."""
-    path = Path(data)
-    is_path = path.name != data or path.suffix in {".npy", ".npz", ".txt", ".csv"}
-    if is_path and ":" not in data and not path.exists():
-        msg = _check.must(
-            "a file, a folder or the name of a data set",
-            caller=_CALLER,
-            name="DATA",
-            got=f"{data!r}, and there is no such file or folder",
-        )
-        raise FileNotFoundError(msg)
+    if is_url(data) or datasets.is_name(data) or Path(data).exists():
+        return
+    is_word = not (set("/\\:") & set(data) or Path(data).suffix)
+    names = "openset datasets lists the names of data sets"
+    near = _check.near(data, datasets.names())
+    msg = _check.must(
+        "a file, a folder or the name of a data set",
+        caller=_CALLER,
+        name="DATA",
+        got=f"{data}, and there is no such file or folder",
+        remedy=(near or names) if is_word else "",
+    )
+    raise FileNotFoundError(msg)
 
 
 def check_part(part: str, parts: Mapping[str, Any]) -> None:

@@ -1,5 +1,6 @@
 """`openset extract` over shards: find them, and the job, as workers get it."""
 
+import json
 import shutil
 import tarfile
 import tempfile
@@ -13,13 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, shards
+from openset import _check, _io, shards
 from openset._types import UNKNOWN, ArtefactError
+from openset.cli._extract_invalid import found_invalid, mentioning_option
 from openset.cli._extract_network import Apply, Network
 from openset.cli._extract_step import Wanted
 from openset.cli._options import naming
 from openset.datasets.lazy_inputs import ImageFiles, is_image
-from openset.shards import Shard
+from openset.outputs import Invalid
+from openset.shards import INVALID, Shard
 
 _CALLER = "openset extract"
 
@@ -49,11 +52,16 @@ def input_shards(data: str | Path) -> list[Shard]:
 
 @dataclass(frozen=True)
 class Extract:
-    """Run a network on the inputs of every shard; a shard gives a .npz of outputs."""
+    """Run a network on the inputs of every shard; a shard gives a .npz of outputs.
+
+    With ``invalid="keep"``, ``invalid/SHARD.json`` says how many samples are invalid. A
+    finished shard has the same outputs either way: a run may go on with the other.
+    """
 
     network: Network
     unknown: bool = False
     wanted: Wanted = field(default_factory=Wanted)
+    invalid: Invalid = "error"
     caller: str = _CALLER
 
     @property
@@ -84,8 +92,15 @@ class Extract:
             _inputs(shard, n_known) as (inputs, given, ids),
         ):
             labels = np.full(len(inputs), UNKNOWN) if self.unknown else given
-            outputs = apply(inputs, labels=labels, groups=None, ids=ids)
+            about = {"labels": labels, "groups": None, "ids": ids}
+            with mentioning_option(ids):
+                outputs = apply(inputs, **about, invalid=self.invalid)
         (path,) = self.files(shard, out)
+        record = out / INVALID / f"{shard.name}.json"
+        record.unlink(missing_ok=True)  # of other data, before they were replaced
+        found = found_invalid(outputs)
+        if found:  # before the outputs appear: the shard is done then
+            _io.put(record, json.dumps({"shard": shard.name, **found}, indent=1))
         outputs.save(path)
 
 
@@ -144,7 +159,9 @@ def _unpacked(path: Path, folder: Path, n_known: int) -> Inputs:
         found = np.array([numbers[key] for key in images])
         labels = np.where((found >= 0) & (found < n_known), found, UNKNOWN)
     paths = [str(one) for one in sorted(folder.iterdir())]
-    return ImageFiles(tuple(paths)), labels, list(images.values())
+    ids = list(images.values())
+    shown = tuple(f"{one} of {path}" for one in ids)
+    return ImageFiles(tuple(paths), names=shown), labels, ids
 
 
 def _need_end(tar: tarfile.TarFile) -> None:

@@ -9,7 +9,7 @@ from importlib import import_module, metadata
 from pathlib import Path
 from typing import Any
 
-from openset import _backends, _io, _xp, datasets
+from openset import _backends, _extras, _io, _xp, datasets
 from openset._version import __version__
 from openset.datasets import default_root
 
@@ -136,8 +136,8 @@ def _imported(package: str) -> dict[str, str | None]:
         return {"version": None, "why": "not installed"}
     try:
         import_module(_PARTS.get(package, package))
-    except _io.BROKEN_IMPORT as error:
-        return {"version": version, "why": _io.first_line(error)}
+    except _extras.BROKEN_IMPORT as error:
+        return {"version": version, "why": _extras.first_line(error)}
     return {"version": version, "why": None}
 
 

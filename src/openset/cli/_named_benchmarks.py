@@ -29,8 +29,15 @@ def is_name(study: Path) -> bool:
     if study.is_file() or study.suffix in {".yaml", ".yml", ".toml"}:
         return False
     is_word = study.name == text and not study.suffix and not study.exists()
-    if ":" in text or is_word:  # no file, so a name
-        _check.one_of("openset bench", "the benchmark", text, named.names())
+    if (":" in text or is_word) and text not in named.names():
+        msg = _check.must(
+            f"a study file, or one of {', '.join(map(repr, named.names()))}",
+            caller="openset bench",
+            name="STUDY",
+            got=f"{text}, and there is no such file",
+            remedy=_check.near(text, named.names()),
+        )
+        raise ValueError(msg)
     return text in named.names()
 
 

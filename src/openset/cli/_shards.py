@@ -82,7 +82,12 @@ def backend_options(
 
 
 def run_shards(
-    job: shards.Job, found: Sequence[shards.Shard], out: str, **options: Any
+    job: shards.Job,
+    found: Sequence[shards.Shard],
+    out: str,
+    *,
+    invalid_are: str = "answered with unknown",
+    **options: Any,
 ) -> None:
     """Run a job over shards; say what was done, and what failed."""
     done = shards.run(job, found, out, **options)
@@ -92,7 +97,7 @@ def run_shards(
         name = f", {first['id']}" if "id" in first else ""
         text = (
             f"{done.n_invalid} samples in {len(done.invalid)} shards are invalid and "
-            f"answered with unknown; the first: row {first['row']} of "
+            f"{invalid_are}; the first: row {first['row']} of "
             f"{first['shard']}{name}. Numbers by shard: {done.folder}/invalid"
         )
         ERRORS.say(f"[bold yellow]invalid:[/bold yellow] {escape(text)}")

@@ -171,6 +171,9 @@ def command(
     if _named_benchmarks.is_name(study):
         _named(str(study), outputs, out, detector, partial=partial, pack=pack)
         return
+    if not study.exists():  # before it asks for options
+        msg = f"openset bench: no such file: {study}"
+        raise FileNotFoundError(msg)
     of_benchmarks = {
         "--outputs": outputs,
         "--detector": detector,

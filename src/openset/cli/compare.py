@@ -8,7 +8,7 @@ import typer
 
 from openset import _check, score_files, stats
 from openset.cli._compare_runs import compare_repeats, compare_study, is_results
-from openset.cli._compare_scores import compare_scores, load, names_of, testable
+from openset.cli._compare_scores import compare_scores, load, testable
 from openset.cli._console import Csv, Form, Json, Latex, need_one_form
 from openset.cli._options import Bootstrap, Level, naming
 from openset.cli._score_files import (
@@ -131,7 +131,7 @@ def command(
     if len(paths) == 1 and (paths[0].is_dir() or is_results(paths[0])):
         compare_study(paths[0], tested, form, level=level, **about, **of_runs)
         return
-    files = score_files.find(paths) if any(map(score_files.is_pattern, paths)) else []
+    files = score_files.find_or_name(paths)
     if any(file.has_repeats for file in files):
         results = stats.read_results(paths, metric or stats.METRICS, **options)
         seeds = all("{seed}" in str(path) for path in paths)
@@ -143,9 +143,9 @@ def command(
         return
     _refuse(of_runs)
     rows = testable(tested)
-    names = [file.method for file in files] or names_of(paths)
+    names = [file.method for file in files]
     compare_scores(
-        load([file.path for file in files] or paths, names, options),
+        load([file.path for file in files], names, options),
         rows,
         form,
         shown=rows if metric else None,

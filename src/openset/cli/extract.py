@@ -1,7 +1,7 @@
 """`openset extract`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, cast, get_args
 
 import numpy as np
 import typer
@@ -11,6 +11,7 @@ from openset import _check
 from openset._types import UNKNOWN
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
+from openset.cli._extract_invalid import ANSWER, mentioning_option, say_invalid
 from openset.cli._extract_lists import read_list
 from openset.cli._extract_network import Network
 from openset.cli._extract_report import (
@@ -51,7 +52,7 @@ from openset.cli._shards import (
     run_shards,
 )
 from openset.detectors.layered import GRAM
-from openset.outputs import Outputs
+from openset.outputs import Invalid, Outputs
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -84,7 +85,7 @@ openset extract model.onnx images/ --side 224 --mean 0.485,0.456,0.406 \\
 
 openset extract timm:resnet50 images/ --list test_ninco.txt --out near.npz
 
-openset extract runs/openauc tars/ --out outputs/ --jobs 4
+openset extract runs/openauc tars/ --out outputs/ --jobs 4 --invalid keep
 
 openset predict rejector/ new-outputs.npz"""
 
@@ -259,6 +260,14 @@ def command(
     device: Annotated[
         str | None, typer.Option(help="Where to run, e.g. cuda or cpu.")
     ] = None,
+    invalid: Annotated[
+        str,
+        typer.Option(
+            help="Samples whose image is damaged, or for which the network returns "
+            "NaN: error (nothing is written), or keep (they get rows of NaN, which "
+            "openset predict --invalid reject answers with unknown).",
+        ),
+    ] = "error",
     jobs: Jobs = None,
     backend: Backend = None,
     address: Address = None,
@@ -279,6 +288,7 @@ def command(
     the shard is finished. Run the same command again to continue.
     """
     need_root(_CALLER, root)
+    _check.one_of(_CALLER, "--invalid", invalid, get_args(Invalid))
     for option, number in (("--side", side), ("--batch-size", batch_size)):
         if number is not None:
             _check.positive_int(_CALLER, option, number)
@@ -315,10 +325,11 @@ def command(
     if listed:
         _check_shards(part, fit_head)
         folder = need_folder(_CALLER, None if place == _OUT else place)
-        job = Extract(settings, unknown=unknown, wanted=wanted)
+        how_invalid = cast(Invalid, invalid)
+        job = Extract(settings, unknown=unknown, wanted=wanted, invalid=how_invalid)
         gpus = 1 if device is not None and device.startswith("cuda") else 0
         options = backend_options(_CALLER, backend=backend, address=address, jobs=jobs)
-        run_shards(job, listed, folder, gpus=gpus, **options)
+        run_shards(job, listed, folder, gpus=gpus, invalid_are=ANSWER, **options)
         return
     refuse(_CALLER, jobs=jobs, backend=backend, address=address)
     out = Path(place)
@@ -336,18 +347,21 @@ def command(
     else:
         samples = listed_samples(chosen, part, loaded, unknown=unknown)
     labels = np.full(len(samples.inputs), UNKNOWN) if unknown else samples.labels
-    with naming(_CALLER, {"step": wanted.option}):
+    ids = sample_names(samples.inputs, Path(data))
+    with naming(_CALLER, {"step": wanted.option}), mentioning_option(ids):
         outputs = loaded.apply(
             samples.inputs,
             labels=labels,
             groups=samples.groups,
-            ids=sample_names(samples.inputs, Path(data)),
+            ids=ids,
+            invalid=invalid,
             **how,
         )
     if fit_head:
         outputs = _fit_head(outputs, samples.classes, fit_head)
     outputs.save(out)
     OUT.say(f"{len(outputs)} samples → {escape(str(out))}")
+    say_invalid(outputs)
     is_given = unknown or chosen is not None
     print_labels(outputs, samples.classes, labels_are_given=is_given)
     if settings.layers:
@@ -393,7 +407,7 @@ def _fit_head(outputs: Outputs, classes: tuple[str, ...], path: Path) -> Outputs
             remedy="Give a folder per class, or a .csv file with text and label",
         )
         raise ValueError(msg)
-    head = LinearHead.fit(outputs, classes)
+    head = LinearHead.fit(outputs.take(~outputs.is_invalid), classes)
     head.save(path)
     text = f"last layer for {len(classes)} classes → {path}. For other data: --head "
     OUT.say(escape(f"{text}{path}"))

@@ -11,7 +11,7 @@ import typer
 from numpy.typing import NDArray
 from rich.markup import escape
 
-from openset import _check, _io, shards
+from openset import _check, _io, _npz, shards
 from openset._safe_text import csv_cell
 from openset._types import UNKNOWN, InvalidSamplesError
 from openset.cli._cautions import print_cautions
@@ -155,7 +155,7 @@ def command(
             }
             if decisions.sets is not None:
                 arrays["sets"] = decisions.sets
-            _io.write_npz(out, arrays | named)
+            _npz.write(out, arrays | named)
         else:
             _io.put(out, _csv(opened, decisions, named))
         OUT.say(escape(f"wrote {out}"))

@@ -25,42 +25,45 @@ openset report scores/   # after: openset score ... --out scores/
 
 openset report scores.npz --threshold 0.7
 
-openset report 'runs/{method}_seed{seed}.csv' --columns labels=y,known=score"""
+openset report energy.csv odin.csv mine.csv --columns labels=y,known=score
+
+openset report 'runs/{method}_seed{seed}.csv'"""
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
     "columns": "--columns",
     "unknown_label": "--unknown-label",
     "path": "--out",
+    "source": "RUN_FOLDER|SCORES",
     "threshold": "--threshold",
 }
 
 
 @naming("openset report", _OPTIONS)
 def command(
-    source: Annotated[
-        Path,
+    paths: Annotated[
+        list[Path],
         typer.Argument(
             metavar="RUN_FOLDER|SCORES",
             help="Run folder of openset bench or openset train, the folder that "
-            "openset score wrote, a folder with scores/NAME.npz, one file of scores "
-            "(.npz, .csv, .parquet), or a pattern in quotes, "
-            "'runs/{method}_seed{seed}.csv', as openset compare takes it.",
+            "openset score wrote, or a folder with scores/NAME.npz. Or files of scores "
+            "of the same samples (.npz, .csv, .parquet), one or several; or a pattern "
+            "in quotes, 'runs/{method}_seed{seed}.csv', as openset compare takes it.",
         ),
     ],
     out: Annotated[
         Path | None,
         typer.Option(
             help="File to write (default: report.html in the folder; for a file "
-            "of scores, its name with .html; for a pattern, report.html in the "
-            "current folder).",
+            "of scores, its name with .html; for several, or a pattern, report.html "
+            "in the current folder).",
             show_default=False,
         ),
     ] = None,
     threshold: Annotated[
         float | None,
         typer.Option(
-            help="For a file of scores: threshold to mark and evaluate in the "
+            help="For one file of scores: threshold to mark and evaluate in the "
             "report. Choose it on other data (default: none)."
         ),
     ] = None,
@@ -78,14 +81,16 @@ def command(
         unknown_label=unknown_label,
         higher_is_unknown=higher_is_unknown,
     )
+    first = paths[0]
     if out is None:
-        if source.is_dir():
-            out = source / "report.html"
-        elif score_files.is_pattern(source):
+        if len(paths) > 1 or score_files.is_pattern(first):
             out = Path("report.html")
+        elif first.is_dir():
+            out = first / "report.html"
         else:
-            out = source.with_suffix(".html")
-    path = report.write(_scored(source), out, threshold=threshold, **options)
+            out = first.with_suffix(".html")
+    source = paths if len(paths) > 1 else _scored(first)
+    path = report.write(source, out, threshold=threshold, **options)
     size = path.stat().st_size / 1e6
     OUT.print(
         f"wrote {path} ({size:.1f} MB). Open it in a browser.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from openset import _check, _io, serve
+from openset import _check, _locks, serve
 from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS
 from openset.cli._detector_options import Plugins
@@ -220,7 +220,7 @@ def command(
 
 @contextmanager
 def _copied(folder: str) -> Iterator[Path]:
-    with _io.temporary_folder("openset-rejector-") as temporary:
+    with _locks.temporary_folder("openset-rejector-") as temporary:
         copy_rejector(folder, copy := temporary / "rejector")
         yield copy
 

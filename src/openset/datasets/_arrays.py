@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _check, _io
+from openset import _check, _npz
 from openset._types import ArtefactError
 from openset.datasets import lazy_inputs
 from openset.datasets._dataset import PART_NAMES, Dataset, consecutive
@@ -133,7 +133,7 @@ def from_npz(path: str | Path) -> Dataset:
     ``class_names``. Parts under other names are refused.
     """
     path = Path(path)
-    arrays = _io.read_npz("datasets.load", path)
+    arrays = _npz.read("datasets.load", path)
     _check_all_read(path, set(arrays))
     try:
         if "inputs" in arrays and "labels" in arrays:

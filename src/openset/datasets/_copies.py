@@ -40,32 +40,38 @@ def _shared(inputs: Any, rows: Rows, tested: Any, tested_rows: Rows) -> tuple[in
     if isinstance(inputs, ImageFiles) and isinstance(tested, ImageFiles):
         return _shared_files(inputs.take(rows).paths, tested.take(tested_rows).paths)
     arrays = isinstance(inputs, np.ndarray) and isinstance(tested, np.ndarray)
-    if not arrays or inputs.shape[1:] != tested.shape[1:]:
-        return 0, 0
-    if inputs.dtype.kind in "OUT" and tested.dtype.kind in "OUT":
-        texts = set(map(str, inputs[rows]))
-        return sum(str(one) in texts for one in tested[tested_rows]), tested_rows.size
-    if inputs.dtype != tested.dtype or inputs.dtype.kind not in "biuf":
-        return 0, 0
-    is_in = np.isin(_hashes(tested, tested_rows), _hashes(inputs, rows))
-    return int(np.count_nonzero(is_in)), tested_rows.size
+    if arrays and inputs.shape[1:] == tested.shape[1:]:
+        if inputs.dtype.kind in "OUT" and tested.dtype.kind in "OUT":
+            texts = set(map(str, inputs[rows]))
+            found = sum(str(one) in texts for one in tested[tested_rows])
+            return found, tested_rows.size
+        if inputs.dtype == tested.dtype and inputs.dtype.kind in "biuf":
+            is_in = np.isin(_hashes(tested, tested_rows), _hashes(inputs, rows))
+            return int(np.count_nonzero(is_in)), tested_rows.size
+    return 0, 0
 
 
 def _hashes(inputs: NDArray[Any], rows: Rows) -> NDArray[np.uint64]:
-    """Return a number for each sample; equal samples have equal ones."""
+    """Return a number for each sample; equal samples have equal ones.
+
+    Two different samples have equal ones with a probability of at most 2**-32. That
+    needs words of half the length of the sum: modulo 2**64, the first bits of a word of
+    64 meet the last bits of a weight only, and the words of float64 that are small
+    integers have nothing else.
+    """
     n_bytes = inputs[:1].nbytes
-    n_words = -(-n_bytes // 8)
+    n_words = -(-n_bytes // 4)
     rng = np.random.default_rng(0)
-    weights = rng.integers(1 << 63, size=n_words, dtype=np.uint64) * 2 + 1
+    weights = rng.integers(1 << 64, size=n_words, dtype=np.uint64)
     found = np.empty(rows.size, np.uint64)
     for start in range(0, rows.size, _CHUNK):
         chunk = np.ascontiguousarray(inputs[rows[start : start + _CHUNK]])
-        words = np.zeros((len(chunk), n_words * 8), np.uint8)
-        words[:, :n_bytes] = chunk.reshape(len(chunk), -1).view(np.uint8)
+        padded = np.zeros((len(chunk), n_words * 4), np.uint8)
+        padded[:, :n_bytes] = chunk.view(np.uint8).reshape(len(chunk), n_bytes)
         # Integers, modulo 2**64: a sum of floats would depend on its order.
         np.einsum(
             "ij,j->i",
-            words.view(np.uint64),
+            padded.view(np.uint32),
             weights,
             out=found[start : start + _CHUNK],
         )

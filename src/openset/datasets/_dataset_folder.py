@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-from openset import _io
+from openset import _io, _locks
 from openset._types import ArtefactError
 from openset.datasets import _download
 from openset.datasets._download import File
@@ -119,7 +119,7 @@ class DatasetFolder:
         if found is not None:
             return found
         paths = self.files(*archives)
-        with _io.locked(self.path / f".{marker}.lock"):
+        with _locks.locked(self.path / f".{marker}.lock"):
             if self.find(marker) is None:  # else another process was faster
                 for path in paths:
                     unpack(path, self.path, last=marker)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from openset import _io
+from openset import _io, _locks
 from openset._types import ArtefactError
 
 _LOG = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ def download(file: File, target: Path) -> Path:
     want the same file, one downloads it and the others wait.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with _io.locked(target.with_name(f".{target.name}.lock")) as is_alone:
+    with _locks.locked(target.with_name(f".{target.name}.lock")) as is_alone:
         if target.exists():  # another process was faster, and checked it
             return target
         # Without a lock, another process may be writing to the common partial file.

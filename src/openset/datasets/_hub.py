@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._types import ArtefactError
 from openset.datasets import _download, lazy_inputs
 from openset.datasets._dataset import Dataset, consecutive
@@ -100,7 +100,7 @@ def from_hub(
     and those without labels (all -1), are left out, and `Dataset.note` says so. Images
     are RGB, whatever the file has.
     """
-    hub = _io.optional("datasets.load", "datasets", name="hub")
+    hub = _extras.optional("datasets.load", "datasets", name="hub")
     with _reading(hub, path, offline=offline):
         splits = _splits(hub, path, config)
     parts, left_out = _parts(path, splits)

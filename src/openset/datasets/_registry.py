@@ -239,7 +239,8 @@ def _from_path(caller: str, path: Path) -> Dataset:
         "or a folder of images",
         caller=caller,
         name="name",
-        got=repr(str(path)),
+        got=repr(str(path))
+        + ("" if path.exists() else ", and there is no such file or folder"),
         remedy=_check.near(str(path), names()),
     )
     raise ValueError(msg)

@@ -1,5 +1,6 @@
 """`Batch`: samples whose reductions are shared, and how outputs are split."""
 
+import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
@@ -189,14 +190,18 @@ class Batch:
 def lengths(rows: Array) -> Array:
     """Return the Euclidean length of each row, though its square may overflow.
 
+    Or underflow: squares of float32 numbers below 1e-23 are 0.
+
     Examples
     --------
-    >>> lengths(np.array([[3e300, 4e300], [0.0, 2.0]]))
-    array([5.e+300, 2.e+000])
+    >>> lengths(np.array([[3e300, 4e300], [3e-200, 4e-200], [0.0, 2.0]]))
+    array([5.e+300, 5.e-200, 2.e+000])
     """
     xp = _xp.array_namespace(rows)
     found = _xp.row_norms(rows)
-    is_lost = ~xp.isfinite(found)
+    limits = xp.finfo(rows.dtype)
+    least = math.sqrt(float(limits.smallest_normal) / float(limits.eps))
+    is_lost = ~xp.isfinite(found) | (found < least)
     if not bool(xp.any(is_lost)):
         return found
     largest = _largest(rows)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _xp
+from openset import _check, _npz, _xp
 from openset._types import Array, ArtefactError
 from openset.detectors._batch import Batch, State, batches, first, working_dtype
 from openset.detectors._finite import need_numbers
@@ -246,7 +246,7 @@ class Fitted:
         if self.layers:
             recipe["layers"] = [list(pair) for pair in self.layers]
         arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}
-        _io.write_npz(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
+        _npz.write(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
         return path
 
     @classmethod
@@ -258,7 +258,7 @@ class Fitted:
         (``"package.module:Class"``).
         """
         path = Path(path)
-        arrays = _io.read_npz("Fitted.load", path)
+        arrays = _npz.read("Fitted.load", path)
         try:
             recipe = json.loads(str(arrays.pop("recipe")))
             kind, schema = recipe["kind"], recipe["schema"]

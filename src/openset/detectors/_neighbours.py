@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _xp
+from openset import _check, _extras, _xp
 from openset._types import Array
 from openset.detectors._batch import Batch, State, draw, fit_batches, in_dtype
 from openset.detectors.constraints import (
@@ -182,7 +182,7 @@ def _at_least(products: NDArray[Any], floor: NDArray[Any], k: int) -> NDArray[An
 
 def faiss_index(caller: str, bank: Array, description: str) -> Any:
     """Build a faiss index of inner products over the bank."""
-    faiss = _io.optional(caller, "faiss", name="faiss")
+    faiss = _extras.optional(caller, "faiss", name="faiss")
     vectors = np.ascontiguousarray(_xp.to_numpy(bank), dtype=np.float32)
     index = faiss.index_factory(
         vectors.shape[1], description, faiss.METRIC_INNER_PRODUCT

@@ -62,7 +62,8 @@ def entropy(batch: Batch) -> Array:
             # Not `batch.top_class`: that would read the logits twice from memory.
             index = xp.argmax(logits, axis=1)
             gaps = logits - _xp.pick(logits, index)[:, None]
-            if not _xp.is_numpy_array(gaps) or gaps.min() < -_MAX_GAP:
+            # Not `<`: one sample of +inf makes the smallest gap NaN.
+            if not _xp.is_numpy_array(gaps) or not gaps.min() >= -_MAX_GAP:
                 gaps = _xp.maximum_own(gaps, xp.full_like(gaps[:1, :], -_MAX_GAP))
             masses = xp.exp(gaps)
             weighted = xp.vecdot(gaps, masses, axis=-1)

@@ -92,6 +92,7 @@ class SCALE(Detector):
         def energy(logits: Array, scale: Array) -> Array:
             away = logits - bias
             top = xp.max(away, axis=1)
+            top = xp.where(top < xp.inf, top, xp.zeros_like(top))  # inf - inf is NaN
             away -= top[:, None]
             away *= scale[:, None]
             return scale * top + highest + _xp.log(_xp.exp_own(away) @ mass)

@@ -72,10 +72,13 @@ class Temperature(Detector):
             return _xp.row_sums(_xp.put(_xp.exp_own(gaps), index, 0.0))
 
         mass = _xp.by_rows(others, batch.logits, batch.top_logit, batch.top_class)
-        if bool(xp.any(mass < xp.finfo(mass.dtype).smallest_normal)):
-            # Underflow, or one class: the slower way has no error there.
-            return -batch.tempered(temperature).log_other_mass
-        return -_xp.log(mass)
+        is_lost = mass < xp.finfo(mass.dtype).smallest_normal
+        if not bool(xp.any(is_lost)):
+            return -_xp.log(mass)
+        # Underflow, or one class: the slower way has no error there. Only in those
+        # rows: it rounds differently, and a score must not depend on other samples.
+        slow = batch.tempered(temperature).log_other_mass
+        return -xp.where(is_lost, slow, _xp.log(mass))
 
     def _probability(self, state: State, batch: Batch) -> Array:
         return 1 / (1 + batch.tempered(float(state["temperature"])).other_mass)
@@ -88,7 +91,7 @@ class Temperature(Detector):
             sample.n_classes
         )
         others = ordered.columns(1, sample.n_classes)
-        second = others.max()
+        second = others.max().or_zero()  # -inf if all others are
         return ordered.columns(0, 1) - second - (others - second).exp().sum().log()
 
 

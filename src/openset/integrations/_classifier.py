@@ -4,20 +4,21 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._types import UNKNOWN
+from openset.datasets.lazy_inputs import Mended
 from openset.integrations import _embedding
 from openset.integrations._preprocessing import blank, image
-from openset.outputs import Outputs
+from openset.outputs import Invalid, Outputs, WithGaps
 from openset.train import FittedLayers, Odin, extract
 from openset.train.networks import last_layer
 
-with _io.importing("openset.integrations.networks", "torch"):
+with _extras.importing("openset.integrations.networks", "torch"):
     import torch
     from torch import nn
 
@@ -96,6 +97,7 @@ class Classifier:
         layers: Sequence[str] = (),
         batch_size: int | None = None,
         device: Any = None,
+        invalid: Invalid = "error",
         progress: bool = True,
     ) -> Outputs:
         """Return the outputs of images or texts.
@@ -120,6 +122,10 @@ class Classifier:
             slower, else 64.
         device
             Device to run on. Default: CUDA if there is one.
+        invalid
+            As in :func:`openset.train.extract`. With ``"keep"`` an image file that is
+            damaged, or not an image, gets a row of NaN; it is in no batch, so that the
+            others have the outputs they have without it.
         progress
             Show a progress bar, if standard error is a terminal.
         """
@@ -140,8 +146,11 @@ class Classifier:
             raise ValueError(
                 _check.must(rule, caller="Classifier.apply", name="inputs", got=got)
             )
-        batches = _Batches(self, inputs, labels, batch_size)
+        _check.one_of("Classifier.apply", "invalid", invalid, get_args(Invalid))
+        keeps = invalid == "keep"
+        batches = _Batches(self, inputs, labels, batch_size, keeps_damaged=keeps)
         about: dict[str, Any] = {"groups": groups, "ids": ids, "unknown": unknown}
+        about["invalid"] = invalid
         about["out"] = out
         self._check_step(step)
         if isinstance(step, FittedLayers):
@@ -251,21 +260,39 @@ class _Batches:
     inputs: Sequence[Any]
     labels: ArrayLike | None
     size: int
+    keeps_damaged: bool = False
 
     def __len__(self) -> int:
         return math.ceil(len(self.inputs) / self.size)
 
     def __iter__(self) -> Iterator[Any]:
+        mended = Mended(self.inputs)
+        inputs = mended if self.keeps_damaged else self.inputs
+        start = 0
+        samples: list[Any] = []
+        for row in range(len(inputs)):
+            sample = inputs[row]
+            if row in mended.damaged:
+                continue
+            if len(samples) == self.size:  # damaged ones behind it are with it
+                yield self._batch(samples, range(start, row), mended.damaged)
+                start, samples = row, []
+            samples.append(sample)
+        yield self._batch(samples, range(start, len(inputs)), mended.damaged)
+
+    def _batch(self, samples: list[Any], rows: range, damaged: set[int]) -> Any:
+        # A model of images and texts takes both.
+        if self.network.kind == "image" and not (
+            samples and isinstance(samples[0], str)
+        ):
+            samples = [image(one) for one in samples or [blank()]]
+        made = self.network.prepare(samples)
         labels = None if self.labels is None else np.asarray(self.labels)
-        for start in range(0, len(self.inputs), self.size):
-            rows = range(start, min(start + self.size, len(self.inputs)))
-            samples = [self.inputs[row] for row in rows]
-            # A model of images and texts takes both.
-            if self.network.kind == "image" and not isinstance(samples[0], str):
-                samples = [image(one) for one in samples]
-            batch = self.network.prepare(samples)
-            mine = None if labels is None else labels[rows.start : rows.stop]
-            if isinstance(batch, Mapping):
-                yield dict(batch) | ({} if mine is None else {"labels": mine})
-            else:
-                yield (batch,) if mine is None else (batch, mine)
+        mine = None if labels is None else labels[rows.start : rows.stop]
+        batch: Any
+        if isinstance(made, Mapping):
+            batch = dict(made) | ({} if mine is None else {"labels": mine})
+        else:
+            batch = (made,) if mine is None else (made, mine)
+        is_read = np.array([row not in damaged for row in rows])
+        return batch if is_read.all() else WithGaps(batch, is_read)

@@ -9,12 +9,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _check, _io
+from openset import _check, _extras, _npz
 from openset._types import UNKNOWN, ArtefactError
 from openset.outputs import Outputs
 from openset.train.networks.weight_files import read_weights
 
-with _io.importing("openset.integrations.networks", "torch"):
+with _extras.importing("openset.integrations.networks", "torch"):
     import torch
     from torch import Tensor, nn
 
@@ -112,6 +112,7 @@ class LinearHead:
             classes=self.classes,
             weight=self.weight,
             bias=self.bias,
+            invalid=outputs.invalid,
         )
 
     def check_width(self, n: int) -> None:
@@ -137,7 +138,7 @@ class LinearHead:
         _check.ending(f"{_CALLER}.save", path, [".npz"])
         names = np.array(list(self.classes), dtype=np.str_)
         arrays = {"weight": self.weight, "bias": self.bias, "classes": names}
-        _io.write_npz(path, arrays)
+        _npz.write(path, arrays)
         return path
 
     @classmethod
@@ -149,7 +150,7 @@ class LinearHead:
         """
         path, caller = Path(path), f"{_CALLER}.load"
         if path.suffix == ".npz":
-            found = _io.read_npz(caller, path)
+            found = _npz.read(caller, path)
         else:
             state = read_weights(path, caller=caller, name="head")
             found = {n: one.detach().float().numpy() for n, one in state.items()}
@@ -253,4 +254,5 @@ def with_labels(outputs: Outputs, labels: ArrayLike | None) -> Outputs:
         labels=None if labels is None else np.asarray(labels),
         groups=outputs.groups,
         ids=outputs.ids,
+        invalid=outputs.invalid,
     )

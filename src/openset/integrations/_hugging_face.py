@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.detectors import MCM
 from openset.integrations import _embedding, _zero_shot
 from openset.integrations._classifier import CALLER, Classifier
@@ -35,14 +35,14 @@ def of_hugging_face(name: str, options: Options) -> Classifier:
         if error.__cause__ is None:
             raise
         # Its parts are imported late; the cause says why that failed.
-        with _io.fitting(CALLER, "transformers"):
+        with _extras.fitting(CALLER, "transformers"):
             raise error.__cause__ from None
 
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
     """Read weights without a progress bar: a moment, and even where none can move."""
-    settings = _io.library(CALLER, "transformers.utils.logging")
+    settings = _extras.library(CALLER, "transformers.utils.logging")
     is_shown = settings.is_progress_bar_enabled()
     settings.disable_progress_bar()
     try:
@@ -53,13 +53,13 @@ def _without_bars() -> Iterator[None]:
 
 
 def _opened(name: str, options: Options) -> Classifier:
-    transformers = _io.library(CALLER, "transformers")
+    transformers = _extras.library(CALLER, "transformers")
     try:
         config = transformers.AutoConfig.from_pretrained(name)
     except (OSError, ValueError) as error:
         msg = (
             f"{CALLER}: network must be a model of Hugging Face, or a folder of one, "
-            f"got {name!r} ({_io.first_line(error)})"
+            f"got {name!r} ({_extras.first_line(error)})"
         )
         raise ValueError(msg) from error
     made = next(iter(config.architectures or ()), "")

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.datasets import lazy_inputs
 
-with _io.importing("openset.integrations.networks", "torch"):
+with _extras.importing("openset.integrations.networks", "torch"):
     import torch
 
 
@@ -67,7 +67,7 @@ def blank() -> Any:
 
 def image(one: Any) -> Any:
     """Return an image as an RGB image of PIL."""
-    images = _io.optional("Classifier.apply", "PIL.Image", name="vision")
+    images = _extras.optional("Classifier.apply", "PIL.Image", name="vision")
     if isinstance(one, np.ndarray):
         one = images.fromarray(one.squeeze())
     return lazy_inputs.converted(one)

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras
 
-with _io.importing("openset.integrations.networks", "torch"):
+with _extras.importing("openset.integrations.networks", "torch"):
     import torch
     from torch import Tensor, nn
     from torch.nn.functional import normalize

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.integrations._training_metrics import open_set_metrics, scorer
 
 _CALLER = "openset.integrations.lightning"
 
-with _io.importing(_CALLER, "lightning"):
+with _extras.importing(_CALLER, "lightning"):
     import torch
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ else:
     # The same code comes as two packages, and their classes do not mix.
     is_used = "lightning" in sys.modules or "pytorch_lightning" not in sys.modules
     with (
-        _io.importing(_CALLER, "lightning"),
-        _io.fitting(_CALLER, "Lightning", remedy=". Or uninstall torchvision"),
+        _extras.importing(_CALLER, "lightning"),
+        _extras.fitting(_CALLER, "Lightning", remedy=". Or uninstall torchvision"),
     ):
         if is_used and find_spec("lightning") is not None:
             from lightning.pytorch import Callback, LightningModule, Trainer

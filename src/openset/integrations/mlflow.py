@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._version import __version__
 from openset.outputs import Outputs, replaced
 from openset.rejector import Rejector, need_rejector
 
 _CALLER = "openset.integrations.mlflow"
 
-with _io.importing(_CALLER, "mlflow"):
+with _extras.importing(_CALLER, "mlflow"):
     import mlflow
     import pandas as pd
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _io, _plugins
+from openset import _check, _extras, _plugins
 from openset._types import MissingExtraError
 from openset.integrations import _embedding, _zero_shot
 from openset.integrations._classifier import CALLER, Classifier
@@ -22,7 +22,7 @@ from openset.integrations._preprocessing import Each, Pixels, blank, listed
 from openset.train.networks import last_layer
 from openset.train.networks.weight_files import fill, read_weights
 
-with _io.importing("openset.integrations.networks", "torch"):
+with _extras.importing("openset.integrations.networks", "torch"):
     from torch import nn
 
 __all__ = ["Classifier", "LinearHead", "load"]
@@ -173,11 +173,11 @@ def _by_name(source: str, pixels: Pixels, options: Options) -> Classifier:
 
 
 def _of_timm(name: str, weights: str | Path | None) -> Classifier:
-    timm = _io.library(CALLER, "timm")
+    timm = _extras.library(CALLER, "timm")
     with _naming_model("timm", name):
         model = timm.create_model(name, pretrained=weights is None)
     model, note = _filled(model, weights, partial(timm.create_model, name))
-    data = _io.library(CALLER, "timm.data")
+    data = _extras.library(CALLER, "timm.data")
     config = data.resolve_model_data_config(model)
     transform = data.create_transform(**config, is_training=False)
     said = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")
@@ -194,7 +194,7 @@ def _of_timm(name: str, weights: str | Path | None) -> Classifier:
 
 
 def _of_torchvision(name: str, weights: str | Path | None) -> Classifier:
-    models = _io.library(CALLER, "torchvision").models
+    models = _extras.library(CALLER, "torchvision").models
     with _naming_model("torchvision", name):
         published = models.get_model_weights(name).DEFAULT
         model = models.get_model(name, weights=published if weights is None else None)
@@ -244,7 +244,7 @@ def _naming_model(owner: str, name: str) -> Iterator[None]:
     except Exception as error:  # several libraries, each with classes of its own
         msg = (
             f"{CALLER}: network must be a model of {owner} whose weights are here "
-            f"or can be downloaded, got {name!r} ({_io.first_line(error)}). A file of "
-            "weights can be given: weights='FILE'"
+            f"or can be downloaded, got {name!r} ({_extras.first_line(error)}). A file "
+            "of weights can be given: weights='FILE'"
         )
         raise ValueError(msg) from error

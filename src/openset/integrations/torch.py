@@ -5,14 +5,14 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._types import UNKNOWN, InvalidSamplesError
 from openset.detectors import Batch, Detector, Fitted
 from openset.outputs import Outputs, is_undetermined, replaced
 from openset.rejector import Rejector, need_rejector
 from openset.train.networks import last_layer
 
-with _io.importing("openset.integrations.torch", "torch"):
+with _extras.importing("openset.integrations.torch", "torch"):
     import torch
     from torch import Tensor, nn
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._types import UNKNOWN
 from openset.metrics import Sketch, bins
 
-with _io.importing("openset.integrations.torch_sketch", "torch"):
+with _extras.importing("openset.integrations.torch_sketch", "torch"):
     import torch
     from torch import Tensor
 

@@ -2,17 +2,17 @@
 
 from typing import Any, NamedTuple
 
-from openset import _check, _io, metrics
+from openset import _check, _extras, metrics
 from openset.scores import Scores
 
 _CALLER = "openset.integrations.torchmetrics"
 
-with _io.importing(_CALLER, "torchmetrics"):
+with _extras.importing(_CALLER, "torchmetrics"):
     import torch
     from torch import Tensor
 
     # torchmetrics imports torchvision if that is installed.
-    with _io.fitting(_CALLER, "torchmetrics", remedy=". Or uninstall torchvision"):
+    with _extras.fitting(_CALLER, "torchmetrics", remedy=". Or uninstall torchvision"):
         from torchmetrics import Metric
         from torchmetrics.utilities import dim_zero_cat
 

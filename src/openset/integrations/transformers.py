@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.integrations._training_metrics import open_set_metrics, scorer
 
 _CALLER = "openset.integrations.transformers"
 
 with (
-    _io.importing(_CALLER, "transformers"),
-    _io.fitting(_CALLER, "transformers", remedy=". Or uninstall torchvision"),
+    _extras.importing(_CALLER, "transformers"),
+    _extras.fitting(_CALLER, "transformers", remedy=". Or uninstall torchvision"),
 ):
     from torch.utils.data import Dataset
     from transformers import Trainer, TrainerCallback

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.metrics._class_counts import positions
 from openset.metrics._registry import Metric, register
 from openset.scores import Scores, need_scores
@@ -21,7 +21,7 @@ class Confusion:
 
     def to_frame(self) -> Any:
         """Return a pandas table with named rows and columns."""
-        pd = _io.optional("Confusion.to_frame", "pandas", name="tables")
+        pd = _extras.optional("Confusion.to_frame", "pandas", name="tables")
         names = [*map(str, self.classes), "unknown"]
         return pd.DataFrame(self.matrix, index=names, columns=names)
 

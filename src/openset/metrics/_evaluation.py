@@ -9,7 +9,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 from openset._types import UndefinedMetricError
 from openset.metrics import _osa, _oscr
 from openset.metrics._class_counts import class_counts
@@ -134,7 +134,7 @@ class Evaluation(Mapping[str, float]):
 
     def to_frame(self) -> Any:
         """Return a pandas table with one row per metric."""
-        pd = _io.optional("Evaluation.to_frame", "pandas", name="tables")
+        pd = _extras.optional("Evaluation.to_frame", "pandas", name="tables")
         return pd.DataFrame(self.rows()).set_index("metric")
 
     def to_json(self, path: str | Path | None = None) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _check, _io
+from openset import _check, _npz
 from openset._types import UNKNOWN, ArtefactError, UndefinedMetricError
 from openset.metrics import bins
 from openset.metrics._brackets import (
@@ -195,7 +195,7 @@ class Sketch:
         for name, table in self._tables.items():
             there = np.flatnonzero(table)
             arrays |= {f"{name}_at": there, name: table.reshape(-1)[there]}
-        _io.write_npz(path, arrays)
+        _npz.write(path, arrays)
         return path
 
     @classmethod
@@ -203,10 +203,10 @@ class Sketch:
         """Read what :meth:`save` wrote."""
         path = Path(path)
         names = ("layout", *(n for s in _SHAPES for n in (f"{s}_at", s)))
-        found = _io.pick(
+        found = _npz.pick(
             "Sketch.load",
             path,
-            _io.read_npz("Sketch.load", path),
+            _npz.read("Sketch.load", path),
             required=names,
             optional=(),
         )
@@ -293,8 +293,6 @@ class Sketch:
         (3.0, 0.0)
         """
         number = _check.threshold("Sketch.edge", threshold)
-        if number == -inf:
-            return number
         at = bins.locate_numpy(np.array([number])).bins
         low, high = _ordered(-inf), _ordered(number)
         while high - low > 1:  # low is in an earlier bin, high is in this one

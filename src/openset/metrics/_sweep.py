@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.metrics._class_counts import Floats, positions, ratio
 from openset.scores import Scores, need_both_sides
 
@@ -62,7 +62,7 @@ class Sweep:
 
     def to_frame(self) -> Any:
         """Return a pandas table, one row per threshold."""
-        pd = _io.optional("Sweep.to_frame", "pandas", name="tables")
+        pd = _extras.optional("Sweep.to_frame", "pandas", name="tables")
         return pd.DataFrame({f.name: getattr(self, f.name) for f in fields(self)})
 
 

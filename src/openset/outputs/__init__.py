@@ -6,6 +6,7 @@ from openset.outputs._checks import leading_rows as leading_rows
 from openset.outputs._checks import named_layers as named_layers
 from openset.outputs._files import is_outputs as is_outputs
 from openset.outputs._files import put_folder as put_folder
+from openset.outputs._gaps import WithGaps as WithGaps
 from openset.outputs._invalid import Invalid as Invalid
 from openset.outputs._invalid import is_undetermined as is_undetermined
 from openset.outputs._invalid import need_valid as need_valid

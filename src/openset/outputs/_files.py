@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _io, _locks, _npz
 from openset._types import ArtefactError
 from openset.outputs._fields import ABOUT, ARRAYS
 
@@ -27,7 +27,7 @@ def write(
     """Write arrays and what is no array, for :func:`read`."""
     if path.suffix == ".npz":
         texts = {n: np.array(v, dtype=np.str_) for n, v in about.items() if v}
-        _io.write_npz(path, {**arrays, **texts})
+        _npz.write(path, {**arrays, **texts})
         return
     if path.suffix:
         rule, got = "'.npz', or none for a folder of .npy files", repr(path.suffix)
@@ -64,14 +64,14 @@ def read(path: Path) -> dict[str, Any]:
     if path.is_dir():
         return _read_folder(path)
     try:
-        arrays = _io.read_npz("Outputs.load", path)
+        arrays = _npz.read("Outputs.load", path)
     except ArtefactError as error:
         if path.suffix in {".npz", ".npy"}:
             raise
         raise ArtefactError(_wrong_format(path)) from error
     _need_logits_or_features(path, arrays)
     optional = (*ARRAYS, *ABOUT)
-    arrays = _io.pick("Outputs.load", path, arrays, required=(), optional=optional)
+    arrays = _npz.pick("Outputs.load", path, arrays, required=(), optional=optional)
     return {name: _check.frozen(array) for name, array in arrays.items()}
 
 
@@ -173,7 +173,7 @@ def put_folder(folder: Path, path: Path) -> None:
         _io.rename_folder(folder, path)
         return
     meta = json.loads((folder / _META).read_bytes())
-    with _io.locked(path / ".lock") as is_alone:
+    with _locks.locked(path / ".lock") as is_alone:
         mark = secrets.token_hex(4)
         arrays = [file for file in folder.glob("*.npy") if file.stem in ARRAYS]
         meta["files"] = {one.stem: f"{one.stem}-{mark}.npy" for one in arrays}

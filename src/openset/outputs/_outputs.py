@@ -269,7 +269,7 @@ class Outputs:
             rule = "outputs of one or several layers"
             raise ValueError(_check.must(rule, caller=caller, name="parts", got="none"))
         for name, part in parts.items():
-            need_outputs(caller, f"layer {name!r}", part)
+            need_kind(caller, f"layer {name!r}", part)
             if part.features is None:
                 rule, got = "outputs with features", "none"
                 msg = _check.must(rule, caller=caller, name=f"layer {name!r}", got=got)
@@ -279,7 +279,9 @@ class Outputs:
         for name, part in parts.items():
             _need_same_samples(caller, f"layer {name!r}", part, first)
         arrays: list[Array] = [part.features for part in parts.values()]
+        keeps = any(part.invalid == "keep" for part in parts.values())
         return cls(
+            invalid="keep" if keeps else "error",
             logits=first.logits,
             features=_xp.array_namespace(*arrays).concat(arrays, axis=1),
             labels=first.labels,

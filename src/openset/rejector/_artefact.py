@@ -35,7 +35,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _plugins, _xp
+from openset import _check, _npz, _plugins, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Detector, Fitted, remade
@@ -84,7 +84,7 @@ def write(
     arrays |= {f"reference.{n}": a for n, a in reference.items()}
     if features is not None:
         arrays["sample.features"] = features
-    content = _io.npz_bytes(at(place, "state.npz"), arrays)
+    content = _npz.to_bytes(at(place, "state.npz"), arrays)
     digest = hashlib.sha256(content).hexdigest()
     state = f"state-{digest[:16]}.npz"
     manifest: dict[str, Any] = {
@@ -190,7 +190,7 @@ def _opened(
         raise ArtefactError(msg) from error
     verified = None
     if key is not None or isinstance(place, str):
-        verified = _io.read_npz(_CALLER, state, content=content)
+        verified = _npz.read(_CALLER, state, content=content)
     arrays = _Arrays(place, text, state, checked, verified)
     return Parts(
         fitted=partial(arrays.fitted, recipe, widths, layers),
@@ -261,7 +261,7 @@ def _read_later(
     """Read the arrays, if they are still those that were checked."""
     found = None
     with suppress(FileNotFoundError):
-        found = _io.read_npz(_CALLER, state)
+        found = _npz.read(_CALLER, state)
     if found is None and manifest_of(place) == text:
         msg = f"{_CALLER}: {state} was removed after the rejector was opened"
         raise FileNotFoundError(msg)

@@ -133,7 +133,7 @@ class Decisions:
 
         `n_classes` is the width of the sets; None without sets.
         """
-        sets = None if n_classes is None else np.zeros((0, n_classes), dtype=bool)
+        sets = None if n_classes is None else np.empty((0, n_classes), dtype=bool)
         return cls(np.empty(0, np.int64), None, sets)
 
 
@@ -156,8 +156,8 @@ class Explanation:
     top: tuple[tuple[int, str, float], ...]
 
     def __str__(self) -> str:
-        verdict = "unknown" if self.decision == UNKNOWN else self.name
-        sign = ">=" if self.decision != UNKNOWN else "<"
+        is_unknown = self.decision == UNKNOWN
+        verdict, sign = ("unknown", "<") if is_unknown else (self.name, ">=")
         return (
             f"{verdict}: knownness {self.known:.4g} {sign} threshold "
             f"{self.threshold:.4g}; at least as high as for {self.typical:.0%} of "

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from openset import _io
+from openset import _extras
 from openset.rejector._places import MANIFEST
 
 CARD = "README.md"
@@ -23,7 +23,7 @@ def push(
     message: str,
 ) -> str:
     """Upload a folder as one commit; return its address."""
-    hub = _io.optional("Rejector.push_to_hub", "huggingface_hub", name="hub")
+    hub = _extras.optional("Rejector.push_to_hub", "huggingface_hub", name="hub")
     api = hub.HfApi(token=token)
     name = api.create_repo(repo, private=private, exist_ok=True).repo_id
     done = api.upload_folder(
@@ -40,7 +40,7 @@ def push(
 @contextmanager
 def fetched(repo: str, *, token: str | None, revision: str | None) -> Iterator[Path]:
     """Yield a folder with the files of a repository of the hub."""
-    hub = _io.optional("Rejector.from_hub", "huggingface_hub", name="hub")
+    hub = _extras.optional("Rejector.from_hub", "huggingface_hub", name="hub")
     kept = hub.snapshot_download(
         repo,
         token=token,

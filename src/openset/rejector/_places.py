@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _io, _urls
+from openset import _check, _io, _locks, _urls
 from openset._types import ArtefactError
 
 MANIFEST = "manifest.json"
@@ -72,7 +72,7 @@ def put(place: Path | str, state: str, content: bytes, text: bytes) -> None:
     folder = place
     with (
         _io.making(folder, lock=_LOCK),
-        _io.locked(folder / _LOCK) as is_alone,
+        _locks.locked(folder / _LOCK) as is_alone,
     ):
         try:
             # Whoever has opened this very rejector may still have to read its arrays.

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.report._chart import Drawing, Floats, Line
 from openset.report._svg import draw_svg
 from openset.scores import Scores
@@ -52,7 +52,7 @@ class Display:
 
     def to_frame(self) -> Any:
         """Return all numbers as a pandas table."""
-        pd = _io.optional("Display.to_frame", "pandas", name="tables")
+        pd = _extras.optional("Display.to_frame", "pandas", name="tables")
         return pd.DataFrame(dict(self.columns))
 
     def plot(

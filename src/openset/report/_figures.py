@@ -20,6 +20,7 @@ from openset.report._leaderboard import Board
 from openset.report._learning_curves import learning_curves, sensitivity
 from openset.report._metric_against_unknown_tpr import metric_against_unknown_tpr
 from openset.report._osa_over_urr import osa_over_urr
+from openset.report._pair_tests import PairTests, pair_tests
 from openset.report._regions import REGIONS, Regions, confusion_regions
 from openset.report._rejection import per_class_rejection
 from openset.report._risk_coverage import risk_coverage
@@ -60,13 +61,14 @@ class Matrix:
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """Leaderboard, figures and matrix of one protocol."""
+    """Leaderboard, figures, matrix and tests of one protocol."""
 
     protocol: str
     board: Board
     figures: tuple[Figure, ...]
     matrix: Matrix | None
     about: str
+    tests: PairTests | None = None
 
 
 def has_both(scores: Scores) -> bool:
@@ -134,7 +136,11 @@ def view(
         figures.append(_magnitudes(magnitudes))
     regions = confusion_regions(cut, value, classes=first.classes)
     about = _about(pairs, runs, n_methods=len(board.methods))
-    return View(protocol, board, tuple(figures), _matrix(regions, first, at), about)
+    matrix = _matrix(regions, first, at)
+    # Over repeats the differences vary for other reasons than these samples.
+    is_one = len({run.repeat for run in runs}) == 1
+    tests = pair_tests(pairs, board.metrics[0]) if is_one else None
+    return View(protocol, board, tuple(figures), matrix, about, tests)
 
 
 def _about(

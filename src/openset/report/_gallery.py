@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.datasets import Cut, Samples
 
 
@@ -29,7 +29,7 @@ class Gallery:
 
     def to_frame(self) -> Any:
         """Return a pandas table: part, class, is_known, in the order drawn."""
-        pd = _io.optional("Gallery.to_frame", "pandas", name="tables")
+        pd = _extras.optional("Gallery.to_frame", "pandas", name="tables")
         return pd.DataFrame(
             [
                 {"part": part, "class": str(name), "is_known": bool(known)}

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 from openset.report._chart import Bars, Chart, Drawing, HeatMap, RankAxis, limits, ticks
 from openset.report._display import Display
 from openset.report._gallery import Gallery, Pictures
@@ -59,7 +59,7 @@ def draw(
         got = type(data).__name__
         raise TypeError(_check.must(rule, caller="draw", name="data", got=got))
     # Figure instead of pyplot: no global state, no window, no backend.
-    module = _io.optional("draw", "matplotlib.figure", name="report")
+    module = _extras.optional("draw", "matplotlib.figure", name="report")
     figure = drawers[type(data)](module, data)
     own_width, own_height = figure.get_size_inches()
     figure.set_size_inches(width or own_width, height or own_height)
@@ -68,7 +68,7 @@ def draw(
         ending = target.suffix.removeprefix(".")
         # No date and no random names: the same numbers give the same file.
         dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-        settings = _io.optional("draw", "matplotlib", name="report")
+        settings = _extras.optional("draw", "matplotlib", name="report")
         with settings.rc_context({"svg.hashsalt": "openset"}):
             _io.write(
                 target,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 from openset.checks import Finding
 from openset.report import _explorer, _leaderboard, _report_data, _summary, _template
 from openset.report._figures import (
@@ -25,7 +25,7 @@ MOST_VIEWS = 6
 
 
 def write(
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     path: str | Path,
     *,
     threshold: float | None = None,
@@ -45,10 +45,11 @@ def write(
     source
         A run folder of ``openset bench``; a folder written by ``openset train``, or the
         parent folder of its splits and seeds; a folder with ``scores/NAME.npz`` (and
-        what else :func:`openset.checks.run_folder` reads); one file of `Scores`; or
-        several by a pattern, ``runs/{method}_seed{seed}.csv``: ``{seed}``, ``{run}``,
-        ``{fold}`` and ``{split}`` number repeats, ``{protocol}`` names the problem, and
-        all other fields name the method.
+        what else :func:`openset.checks.run_folder` reads); one file of `Scores`; a list
+        of them, of the same samples, each named after its file; or a pattern,
+        ``runs/{method}_seed{seed}.csv``: ``{seed}``, ``{run}``, ``{fold}`` and
+        ``{split}`` number repeats, ``{protocol}`` names the problem, and all other
+        fields name the method.
     path
         File to write.
     threshold
@@ -74,7 +75,7 @@ def write(
 
 
 def render(
-    source: str | Path,
+    source: str | Path | Sequence[str | Path],
     *,
     threshold: float | None = None,
     columns: Mapping[str, str] | None = None,
@@ -82,7 +83,7 @@ def render(
     higher_is_unknown: bool = False,
 ) -> str:
     """Return the page as text; see :func:`write`."""
-    _io.optional("report", "jinja2", name="report")  # before the data are read
+    _extras.optional("report", "jinja2", name="report")  # before the data are read
     if threshold is not None:
         threshold = _check.threshold("report", threshold)
     data = _report_data.read(

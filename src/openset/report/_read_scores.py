@@ -1,6 +1,6 @@
-"""Read files of scores: one, those of a folder, or those that match a pattern."""
+"""Read files of scores: one, several, those of a folder or of a pattern."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from openset import score_files
 from openset._types import ArtefactError
 from openset.metrics import evaluate
 from openset.report._runs import ReportData, Run, Value
-from openset.scores import Scores
+from openset.scores import Scores, in_order_of
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
 
@@ -23,7 +23,8 @@ def from_folder(folder: Path, study: Mapping[str, Any], headline: str) -> Report
     if not files:
         msg = (
             f"report: {folder} must be a run folder (cells/) or hold scores/NAME.npz, "
-            "got neither. Write one with: openset bench STUDY.yaml --out DIR"
+            "got neither. Write one with: openset bench STUDY.yaml --out DIR. Files of "
+            "scores are given by name: openset report a.csv b.csv"
         )
         raise ArtefactError(msg)
     chosen = study.get("thresholds")
@@ -41,14 +42,30 @@ def from_folder(folder: Path, study: Mapping[str, Any], headline: str) -> Report
     )
 
 
-def from_pattern(pattern: Path, load: Callable[[Path], Scores]) -> ReportData:
-    """Read files of scores by a pattern; their repeats are runs of one method."""
+def from_files(
+    paths: Sequence[Path], load: Callable[[Path], Scores], title: str = ""
+) -> ReportData:
+    """Read several files of scores, or those of patterns.
+
+    Files without repeats are detectors on one test set, and must be of the same
+    samples. The title is the names of all methods if none is given.
+    """
+    files = score_files.find_or_name(paths)
+    firsts: dict[str, tuple[Path, Scores]] = {}  # by protocol
     made = []
-    for one in score_files.find(pattern):
-        run = from_file(one.path, one.method, None, load)
-        where = {"protocol": one.protocol, "repeat": (one.repeat, one.seed)}
-        made.append(replace(run, **where))  # type: ignore[arg-type]
-    return ReportData(title=str(pattern), runs=tuple(made))
+    for one in files:
+        scores = load(one.path)
+        if not one.has_repeats:
+            path, first = firsts.setdefault(one.protocol, (one.path, scores))
+            both = str(path), str(one.path)
+            in_order_of(scores, first, caller="report", names=both)
+        run = _made(one.path, scores, one.method, None, load)
+        # Inner misleads without Halfpoint (OSR003), which needs a threshold.
+        values = {key: v for key, v in run.values.items() if key != "inner_score"}
+        repeat = (one.repeat, one.seed)
+        made.append(replace(run, protocol=one.protocol, repeat=repeat, values=values))
+    names = dict.fromkeys(one.method for one in files)
+    return ReportData(title=title or ", ".join(names), runs=tuple(made))
 
 
 def from_file(
@@ -58,7 +75,16 @@ def from_file(
     load: Callable[[Path], Scores] = Scores.load,
 ) -> Run:
     """Read a file of scores and compute its metrics."""
-    scores = load(path)
+    return _made(path, load(path), method, threshold, load)
+
+
+def _made(
+    path: Path,
+    scores: Scores,
+    method: str,
+    threshold: float | None,
+    load: Callable[[Path], Scores],
+) -> Run:
     found = evaluate(scores, threshold)
     calibration = path.parent.parent / "calibration" / path.name
     return Run(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.metrics import confusion
 from openset.report._confusion_matrix import draw_matrix, pooled
 from openset.report._display import one_set
@@ -45,7 +45,7 @@ class Regions:
 
     def to_frame(self, region: str = "overall") -> Any:
         """Return a region as a pandas table with named rows and columns."""
-        pd = _io.optional("Regions.to_frame", "pandas", name="tables")
+        pd = _extras.optional("Regions.to_frame", "pandas", name="tables")
         matrix = self._matrix("Regions.to_frame", region)
         names = self.names(region)
         return pd.DataFrame(matrix, index=names, columns=names)

@@ -10,10 +10,11 @@ from openset._types import UndefinedMetricError
 from openset.report import _leaderboard
 from openset.report._figures import View, has_both
 from openset.report._leaderboard import Board
+from openset.report._pair_tests import TESTED, paired
 from openset.report._runs import ReportData, Run
 from openset.report._svg import readable
 from openset.scores import Scores, seems_reordered
-from openset.stats import compare, paired_t
+from openset.stats import paired_t
 
 
 def counts(data: ReportData, boards: Mapping[str, Board]) -> list[str]:
@@ -150,7 +151,7 @@ def _lead(
     if len(repeats) > 1:
         return _lead_over_runs(data, leading[0], headline, len(repeats))
     pairs = next(iter(loaded.values()), [])[:2]
-    if len(pairs) < 2 or headline not in {"openauc", "auroc"}:
+    if len(pairs) < 2 or headline not in TESTED:
         return []
     if tuple(run.method for run, _ in pairs) != leading:
         return []  # one of the two has no scores: these are of other methods
@@ -163,19 +164,15 @@ def _lead(
 def _lead_on_samples(
     first: Scores, second: Scores, headline: str
 ) -> list[tuple[str, str, str]]:
-    try:
-        second = second.in_order_of(first)
-    except ValueError:
-        return []  # they are of different samples
     if seems_reordered(second, first):
         text = (
             "The lead is not tested: the samples of the two seem to be in different "
             "orders."
         )
         return [(text, "", "")]
-    found = compare(first, second, headline)
-    if not found.difference > 0:
-        return []  # equal to the last digit shown
+    found = paired(first, second, headline)
+    if found is None or not found.difference > 0:
+        return []  # of different samples, or equal to the last digit shown
     span = found.interval
     verdict = "" if found.p_value < 0.05 else ": not significant"
     ends = f"{span.low:+.4f} to {span.high:+.4f}".replace("-", "\N{MINUS SIGN}")

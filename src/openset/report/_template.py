@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._version import __version__
 from openset.report._svg import STYLE, readable
 
@@ -28,7 +28,7 @@ def fill(
     **content: Any,
 ) -> str:
     """Return a page as text. What a template calls `drawn` on is not escaped."""
-    jinja2 = _io.optional(caller, "jinja2", name="report")
+    jinja2 = _extras.optional(caller, "jinja2", name="report")
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE),
         autoescape=True,

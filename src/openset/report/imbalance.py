@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.protocols import openness, pairs
 
 Floats = NDArray[np.float64]
@@ -43,7 +43,7 @@ class SampleCounts:
 
     def to_frame(self) -> Any:
         """Return a pandas table, one row per pair."""
-        pd = _io.optional("SampleCounts.to_frame", "pandas", name="tables")
+        pd = _extras.optional("SampleCounts.to_frame", "pandas", name="tables")
         return pd.DataFrame(
             {
                 "n_known": self.n_known,
@@ -149,7 +149,7 @@ class RandomScores:
 
     def to_frame(self) -> Any:
         """Return a pandas table: mean, spread and middle 95 % per configuration."""
-        pd = _io.optional("RandomScores.to_frame", "pandas", name="tables")
+        pd = _extras.optional("RandomScores.to_frame", "pandas", name="tables")
         tables = []
         for metric in METRICS:
             values: Floats = getattr(self, metric)

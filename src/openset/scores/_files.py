@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _class_names, _io
+from openset import _check, _class_names, _extras, _io, _npz
 from openset._types import ArtefactError
 from openset.scores import _csv
 
@@ -35,7 +35,7 @@ def write(
             columns["n_classes"] = np.array(n_classes)
         if class_names is not None:
             columns["class_names"] = np.array(class_names, dtype=np.str_)
-        _io.write_npz(path, columns)
+        _npz.write(path, columns)
         return
     if class_names is not None:
         columns |= _named(columns, class_names)
@@ -65,8 +65,8 @@ def _named(
 def _write_parquet(
     path: Path, columns: Mapping[str, NDArray[Any]], n_classes: int | None
 ) -> None:
-    pa = _io.optional("Scores.save", "pyarrow", name="tables")
-    parquet = _io.optional("Scores.save", "pyarrow.parquet", name="tables")
+    pa = _extras.optional("Scores.save", "pyarrow", name="tables")
+    parquet = _extras.optional("Scores.save", "pyarrow.parquet", name="tables")
     table = pa.table({name: pa.array(column) for name, column in columns.items()})
     if n_classes is not None:
         table = table.replace_schema_metadata({"openset.n_classes": str(n_classes)})
@@ -87,7 +87,7 @@ def read(
     kind = _check.ending("Scores.load", path, _ENDINGS)
     n_classes: int | None = None
     if kind == ".npz":
-        found = _io.read_npz("Scores.load", path)
+        found = _npz.read("Scores.load", path)
     elif kind == ".csv":
         found = _csv.read(path)
     else:
@@ -100,7 +100,7 @@ def read(
             "detectors.make('msp').fit(train).score(outputs)"
         )
         raise ArtefactError(msg)
-    found = _io.pick(
+    found = _npz.pick(
         "Scores.load",
         path,
         found,
@@ -128,7 +128,7 @@ def _class_count(path: Path, values: NDArray[Any]) -> int:
 
 
 def _from_parquet(path: Path) -> tuple[dict[str, NDArray[Any]], int | None]:
-    parquet = _io.optional("Scores.load", "pyarrow.parquet", name="tables")
+    parquet = _extras.optional("Scores.load", "pyarrow.parquet", name="tables")
     # A damaged file can hold anything, such as integers of 100 bits.
     try:
         table = parquet.read_table(path, page_checksum_verification=True)

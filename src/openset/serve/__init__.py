@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from numpy.typing import ArrayLike
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.rejector import Invalid, Rejector
 
 if TYPE_CHECKING:
@@ -234,4 +234,4 @@ def run(
 
 def _need(caller: str, *modules: str) -> None:
     for module in modules:
-        _io.optional(caller, module, name="serve")
+        _extras.optional(caller, module, name="serve")

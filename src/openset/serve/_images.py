@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _io
+from openset import _extras
 from openset.datasets import lazy_inputs
 from openset.serve._errors import refuse, too_large
 
@@ -25,7 +25,7 @@ def decoded(files: Sequence[tuple[str, bytes]], *, keep: bool) -> Decoded:
     As in training and ``openset extract``, the orientation in the EXIF data is not
     applied. A file that is no image is refused; with `keep` it is None.
     """
-    images = _io.optional("openset.serve", "PIL.Image", name="vision")
+    images = _extras.optional("openset.serve", "PIL.Image", name="vision")
     left = _MOST_PIXELS
     found: Decoded = []
     for name, content in files:
@@ -58,7 +58,7 @@ def decoded(files: Sequence[tuple[str, bytes]], *, keep: bool) -> Decoded:
 
 def of_form(body: bytes, content_type: str) -> list[tuple[str, bytes]]:
     """Return the names and contents of the files of a form."""
-    multipart = _io.optional("openset.serve", "python_multipart", name="serve")
+    multipart = _extras.optional("openset.serve", "python_multipart", name="serve")
     files: list[tuple[str, bytes]] = []
 
     def on_file(file: Any) -> None:

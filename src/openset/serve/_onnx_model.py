@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._types import ArtefactError
 from openset.serve._errors import refuse
 from openset.serve._model import (
@@ -82,7 +82,7 @@ class OnnxModel(ServedModel):
 
     def run_images(self, images: Images) -> dict[str, NDArray[Any]]:
         """Resize, scale and normalise images; bytes stay bytes."""
-        pillow = _io.optional("openset.serve", "PIL.Image", name="vision")
+        pillow = _extras.optional("openset.serve", "PIL.Image", name="vision")
         height, width = self._size()
         if height and width:
             images = [
@@ -123,7 +123,7 @@ class OnnxModel(ServedModel):
 
     def _find_features(self, path: Path) -> None:
         """Add the input of the last linear layer as an output, if there is one."""
-        _io.optional("openset.serve", "onnx", name="onnx")
+        _extras.optional("openset.serve", "onnx", name="onnx")
         from openset.integrations.onnx import with_features  # noqa: PLC0415  # extra
 
         try:
@@ -135,7 +135,7 @@ class OnnxModel(ServedModel):
 
 
 def _session(source: Path | bytes, name: str) -> Any:
-    runtime = _io.optional("openset.serve", "onnxruntime", name="onnx")
+    runtime = _extras.optional("openset.serve", "onnxruntime", name="onnx")
     options = runtime.SessionOptions()
     options.log_severity_level = 3  # errors; it would warn of our input `threshold`
     # onnxruntime has its own threads; 0 means one per core.

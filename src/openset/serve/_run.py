@@ -23,7 +23,7 @@ from fastapi import FastAPI
 from threadpoolctl import threadpool_limits
 from uvicorn.supervisors import Multiprocess
 
-from openset import _check, _io
+from openset import _check, _locks
 from openset._backends import cores
 from openset.serve import _signals
 from openset.serve._connections import (
@@ -74,7 +74,7 @@ def run(
         shared()  # what cannot work is refused here, before a process is started
         make = partial(_worker, shared, address, workers)
         config = _config(make, stop_seconds, Connections(most, idle_seconds), workers)
-        with _io.temporary_folder("openset-serve-") as folder:
+        with _locks.temporary_folder("openset-serve-") as folder:
             os.environ[FOLDER] = str(folder)
             try:
                 _supervise(config, one)

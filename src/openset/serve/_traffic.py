@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _locks
 from openset.outputs import Outputs
 
 ROWS = 4096
@@ -88,7 +88,7 @@ class Traffic:
     def _write(self, outputs: Outputs) -> None:
         """Write a file and delete the oldest; a full disk costs these rows alone."""
         try:
-            with _io.locked(self._folder / ".lock"):
+            with _locks.locked(self._folder / ".lock"):
                 files = self._files()
                 number = max(files, default=0) + 1
                 path = self._folder / f"{_PREFIX}{number:06d}{_SUFFIX}"

@@ -8,6 +8,7 @@ results may be in an object store, named by its URL (extra ``cloud``).
 
 from openset._urls import is_url
 from openset.shards._predict import Predict
+from openset.shards._run import INVALID as INVALID
 from openset.shards._run import Done, Job, run
 from openset.shards._score import Score
 from openset.shards._shards import (

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 from openset._types import ArtefactError
 from openset._urls import is_url
 from openset.outputs import Invalid, Outputs, is_outputs
@@ -182,7 +182,7 @@ def read(shard: Shard, *, rows: int, invalid: Invalid = "error") -> Iterator[Out
     if shard.path.suffix != ".parquet" or shard.path.is_dir():
         yield from Outputs.load(shard.path, invalid=invalid).batches(rows)
         return
-    parquet: Any = _io.optional("Outputs.load", "pyarrow.parquet", name="tables")
+    parquet: Any = _extras.optional("Outputs.load", "pyarrow.parquet", name="tables")
     try:
         with (
             _io.naming(shard.path),
@@ -215,7 +215,7 @@ def _array(
     if name not in {"logits", "features"}:
         return column.to_numpy(zero_copy_only=False)
     rule, got = "lists of one length", "lists of different lengths, or none"
-    compute: Any = _io.optional("Outputs.load", "pyarrow.compute", name="tables")
+    compute: Any = _extras.optional("Outputs.load", "pyarrow.compute", name="tables")
     try:
         lengths = set(compute.list_value_length(column).unique().to_pylist())
     except NotImplementedError as error:

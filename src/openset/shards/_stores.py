@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from openset import _io
+from openset import _io, _locks
 from openset._urls import file_system, is_url
 
 
@@ -23,7 +23,7 @@ class Folder:
 
     def locked(self, busy: str) -> AbstractContextManager[object]:
         """Keep other runs out."""
-        return _io.locked(self.path / ".lock", busy=busy)
+        return _locks.locked(self.path / ".lock", busy=busy)
 
     def tidy(self) -> None:
         """Remove what a killed run left."""

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras, _io, _npz
 
 FORMATS = ("parquet", "npz")
 Columns = Mapping[str, NDArray[Any]]
@@ -17,7 +17,7 @@ def check_format(caller: str, name: str) -> None:
     """Check the format, and that what it needs is installed."""
     _check.one_of(caller, "format", name, FORMATS)
     if name == "parquet":
-        _io.optional(caller, "pyarrow.parquet", name="tables")
+        _extras.optional(caller, "pyarrow.parquet", name="tables")
 
 
 def write(path: Path, batches: Iterable[Columns]) -> None:
@@ -28,12 +28,12 @@ def write(path: Path, batches: Iterable[Columns]) -> None:
     """
     if path.suffix == ".npz":
         found = list(batches)
-        _io.write_npz(
+        _npz.write(
             path, {name: np.concatenate([b[name] for b in found]) for name in found[0]}
         )
         return
-    pa: Any = _io.optional("shards", "pyarrow", name="tables")
-    parquet: Any = _io.optional("shards", "pyarrow.parquet", name="tables")
+    pa: Any = _extras.optional("shards", "pyarrow", name="tables")
+    parquet: Any = _extras.optional("shards", "pyarrow.parquet", name="tables")
     with _io.replacing(path) as temporary:
         writer = None
         try:

@@ -10,7 +10,7 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 from openset._safe_text import csv_cell
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def csv_text(records: Sequence[dict[str, Any]]) -> str:
 
 def to_frame(records: Sequence[dict[str, Any]]) -> Any:
     """Return records as a pandas table."""
-    pd = _io.optional("Leaderboard.to_frame", "pandas", name="tables")
+    pd = _extras.optional("Leaderboard.to_frame", "pandas", name="tables")
     return pd.DataFrame(list(records))
 
 
@@ -166,8 +166,8 @@ def save(board: "Leaderboard", path: Path) -> Path:
     caller = "Leaderboard.save"
     _check.ending(caller, path, ENDINGS)
     if path.suffix == ".parquet":
-        pa = _io.optional(caller, "pyarrow", name="tables")
-        parquet = _io.optional(caller, "pyarrow.parquet", name="tables")
+        pa = _extras.optional(caller, "pyarrow", name="tables")
+        parquet = _extras.optional(caller, "pyarrow.parquet", name="tables")
         with _io.replacing(path) as temporary:
             parquet.write_table(pa.Table.from_pylist(board.records()), temporary)
         return path

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from openset import _io
+from openset import _extras
 from openset.testing._run import run_checks
 
 if TYPE_CHECKING:  # imports torch, which this package does not need
@@ -64,5 +64,5 @@ def method_checks(
     For ``pytest.mark.parametrize``, so that every check is a separate test.
     """
     name = "openset.testing._method_checks"
-    library: Any = _io.optional("check_method", name, name="torch")
+    library: Any = _extras.optional("check_method", name, name="torch")
     return library.checks(kind, options or {}, images=images)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,5 +44,5 @@ class Table(Sequence[dict[str, Any]]):
 
     def to_frame(self) -> Any:
         """Return a pandas table."""
-        pd = _io.optional("Table.to_frame", "pandas", name="tables")
+        pd = _extras.optional("Table.to_frame", "pandas", name="tables")
         return pd.DataFrame(list(self.records))

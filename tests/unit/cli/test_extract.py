@@ -1,6 +1,7 @@
 """`openset extract`, and what goes on from it, as it is typed."""
 
 import io
+import re
 import tarfile
 from unicodedata import normalize
 
@@ -161,9 +162,23 @@ def test_images_beside_folders_are_not_left_out_unsaid(trained, tmp_path):
         run("extract", trained / "run", tmp_path / "new", "--out", tmp_path / "o.npz")
 
 
-@pytest.mark.parametrize("data", ["photos/trian", "new.npy", "mails.csv"])
-def test_a_path_that_leads_nowhere_is_named_before_the_network_is_opened(data):
-    with pytest.raises(FileNotFoundError, match=f"DATA must be .*{data}.* no such"):
+@pytest.mark.parametrize(
+    ("data", "hint"),
+    [
+        ("photos/trian", "$"),
+        ("new.npy", "$"),
+        ("mails.csv", "$"),
+        ("C:\\data\\x", "$"),
+        ("C:/data/x", "$"),
+        ("phtos", r"\. openset datasets lists the names of data sets"),
+        ("cifr10", r"\. Did you mean 'cifar10'\?"),
+    ],
+)
+def test_a_path_that_leads_nowhere_is_named_before_the_network_is_opened(data, hint):
+    said = (
+        f"DATA must be .*{re.escape(data)}, and there is no such file or folder{hint}"
+    )
+    with pytest.raises(FileNotFoundError, match=said):
         run("extract", "no-such-network", data)
 
 

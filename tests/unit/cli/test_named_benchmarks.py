@@ -100,7 +100,9 @@ def test_a_packed_file_is_scored(folder, tmp_path):
         (["study.yaml", "--out", "x", "--partial"], "--partial can only be used"),
     ],
 )
-def test_what_is_missing_is_said(arguments, wanted):
+def test_what_is_missing_is_said(tmp_path, monkeypatch, arguments, wanted):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "study.yaml").touch()
     done = call(*arguments)
     assert done.exit_code == 2
     assert wanted in " ".join(done.output.replace("│", " ").split())

@@ -125,6 +125,8 @@ def test_the_file_is_named_and_nothing_is_printed_before(
         ("compare .", "Give its files: openset compare ./*.npz"),
         ("report .", "openset report: . must be a run folder"),
         ("bench missing.yaml --out runs", "openset bench: no such file: missing.yaml"),
+        ("bench missing.yaml", "openset bench: no such file: missing.yaml"),
+        ("bench stdy", "got stdy, and there is no such file"),
         ("serve missing", "openset serve: no such folder: missing"),
         (
             "compare missing --metric oosa",

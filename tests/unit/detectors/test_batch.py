@@ -13,6 +13,7 @@ from openset.detectors import (
 from openset.detectors import _batch as of_batches
 from openset.detectors._batch import (
     batch_rows,
+    batches_with,
     draw,
     fit_batches,
     in_dtype,
@@ -102,6 +103,14 @@ def test_fitting_reads_all_rows_once(outputs, monkeypatch):
     assert_array_equal(np.concatenate(parts), outputs.features)
 
 
+def test_batches_come_with_their_share_of_other_values(outputs, monkeypatch):
+    monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: 7)
+    numbers = np.arange(len(outputs))
+    for batch, own in batches_with(outputs, numbers):
+        assert_array_equal(batch.numbers(np.arange(len(batch))), own)
+        assert_array_equal(batch.features, outputs.features[own])
+
+
 @pytest.mark.parametrize("size", [3, 5, 99])
 def test_fitting_reads_chosen_rows_only(outputs, size, monkeypatch):
     monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: size)
@@ -144,6 +153,12 @@ def test_lengths_beyond_all_floats_do_not_change_other_rows():
     rows = np.array([[0.0, 0, 0], [0, 3e300, 4e300], [np.inf, 1, 1], [0, 3, 4]])
     assert_array_equal(lengths(rows)[[0, 2, 3]], [0, np.inf, 5])
     assert_allclose(lengths(rows)[1], 5e300)
+
+
+def test_lengths_whose_squares_underflow_are_not_zero():
+    rows = np.array([[0, 0], [3e-30, 4e-30], [3e-18, 4e-18], [3, 4]], np.float32)
+    wanted = [0, 5e-30, 5e-18, 5]
+    assert_allclose(lengths(rows), wanted, rtol=1e-6, atol=0)
 
 
 def test_directions_are_of_length_one_whatever_the_length():

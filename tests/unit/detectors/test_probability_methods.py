@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from openset import Outputs, _xp
+from openset import Outputs, Rejector, _xp
 from openset.detectors import (
     KLM,
     MSP,
@@ -49,6 +49,22 @@ def test_a_logit_of_minus_infinity_adds_no_entropy():
     pair = Entropy().fit().known(Outputs(logits=[[1.0, 0.0]]))
     more = Entropy().fit().known(Outputs(logits=[[1.0, 0.0, -np.inf]]))
     assert_allclose(more, pair)
+
+
+@pytest.mark.parametrize("detector", [Entropy(), KLM()])
+def test_masked_classes_beside_a_logit_of_infinity_are_scored(detector):
+    """The entropy of the second row is not defined: the first one must not suffer."""
+    logits = [[1.0, 0.0, -np.inf], [np.inf, 0.0, 0.0]]
+    known = Outputs(logits=[[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]], labels=[0, 1])
+    fitted = detector.fit(known)
+    rejector = Rejector.calibrate(
+        fitted, known=known, objective="at_tpr", accept_risk=True
+    )
+    both = Outputs(logits=logits)
+    with np.errstate(invalid="ignore"):
+        decided = rejector.decide(both, invalid="reject")
+    assert decided.is_invalid.tolist() == [False, True]
+    assert decided.known[0] == fitted.known(both.take([0]))[0]
 
 
 def slow_klm(train, test):
@@ -120,6 +136,15 @@ def test_the_temperature_has_the_smallest_negative_log_likelihood(logits, scale,
     msp = MSP(temperature=temperature).fit()
     assert_allclose(fitted.known(outputs), msp.known(outputs))
     assert_allclose(fitted.probability(outputs), msp.probability(outputs))
+
+
+def test_a_very_confident_sample_does_not_change_how_others_are_rounded(logits):
+    labels = np.argmax(logits, axis=1)
+    fitted = Temperature().fit(Outputs(logits=logits, labels=labels ^ (labels == 1)))
+    rows = logits.astype(np.float32)
+    rows[0, 0] += 1e5  # the probabilities of its other classes underflow
+    alone = fitted.known(Outputs(logits=rows[1:]))
+    assert_array_equal(fitted.known(Outputs(logits=rows))[1:], alone)
 
 
 @pytest.mark.parametrize("scale", [0.05, 3.0])

@@ -74,10 +74,10 @@ def test_a_missing_framework_is_named_with_its_extra(said_without, framework):
 
 
 OURS = """
-from openset import _io
+from openset import _extras
 for name in ("openset.train", "openset.testing._method_checks"):
     try:
-        _io.optional("bench", name, name="torch")
+        _extras.optional("bench", name, name="torch")
     except MissingExtraError as error:
         print(error)
 """

@@ -319,6 +319,26 @@ def test_a_sample_without_a_class_is_unknown_and_harms_no_other(name, test, tmp_
     assert_array_equal(found[1][1:-1], known[1:-1])
 
 
+@pytest.mark.parametrize("name", exportable())
+def test_samples_far_out_are_decided_as_in_python_and_harm_no_other(
+    name, test, tmp_path
+):
+    """Masked classes, a logit of +inf, and numbers whose squares are no float32."""
+    rejector = calibrated(RECIPES[name])
+    logits, features = np.array(test.logits[:5]), np.array(test.features[:5])
+    logits[0, 0], logits[1, 0], logits[2, 1:] = np.inf, -np.inf, -np.inf
+    logits[3] *= np.float32(1e8)
+    features[4] *= np.float32(1e25)
+    far = Outputs(logits=logits, features=features)
+    with np.errstate(all="ignore"):
+        decided = rejector.decide(far, invalid="reject")
+        alone = [rejector.decide(far.take([i]), invalid="reject") for i in range(5)]
+    assert decided.is_invalid.tolist() == [one.n_invalid == 1 for one in alone]
+    assert decided.labels.tolist() == [int(one.labels[0]) for one in alone]
+    path = export(rejector, tmp_path / "rejector.onnx")
+    assert run(path, far)[0].tolist() == decided.labels.tolist()
+
+
 @pytest.mark.parametrize("name", ["scale", "ash"])
 def test_what_raises_in_python_is_unknown_in_the_graph(name, test, tmp_path):
     rejector = calibrated(RECIPES[name])

@@ -5,7 +5,7 @@ import pytest
 
 from openset import Scores, metrics
 from openset._types import ArtefactError, UndefinedMetricError
-from openset.metrics import Bracket, Sketch
+from openset.metrics import Bracket, Sketch, bins
 
 LABELS, PREDICTED = [0, 1, 1, -1, -1], [0, 1, 0, 0, 1]
 KNOWN = [0.9, 0.4, 0.8, 0.4, -np.inf]
@@ -279,8 +279,10 @@ def test_first_number_of_a_bin_is_found():
     for number in (3.3, -3.3, 1e-300, 0.0, -0.75, np.inf, -np.inf, -5e-324):
         edge = Sketch.edge(number)
         assert edge <= number
-        assert Sketch.edge(edge) == edge
-    assert Sketch.edge(-np.inf) == -np.inf
+        there = bins.locate_numpy(np.array([np.nextafter(edge, -np.inf), edge, number]))
+        assert there.bins[1] == there.bins[2]
+        assert there.bins[0] < there.bins[1] or edge == -np.inf
+    assert str(Sketch.edge(0.0)) == "0.0"  # not -0.0
 
 
 @pytest.mark.parametrize(("low", "high"), [(14, 21), (-100, -7)])

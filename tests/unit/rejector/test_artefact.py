@@ -161,7 +161,7 @@ def test_a_failed_save_leaves_the_old_one(saved, folder, monkeypatch):
         raise OSError(msg)
 
     before = (folder / "manifest.json").read_text()
-    monkeypatch.setattr(_artefact._io, "npz_bytes", fail)
+    monkeypatch.setattr(_artefact._npz, "to_bytes", fail)
     with pytest.raises(OSError, match="disk full"):
         saved[0].save(folder)
     assert (folder / "manifest.json").read_text() == before

@@ -194,10 +194,32 @@ def test_a_detector_that_refuses_a_sample_it_did_not_get_is_not_asked_for_ever()
         decide_on_valid(refuse, np.zeros(3, bool), None)
 
 
+def test_what_is_refused_later_is_left_out_with_what_was_before():
+    from openset.rejector._invalid import decide_on_valid  # noqa: PLC0415
+
+    whole = rejector_of(detectors.MSP()).decide(WHOLE)
+    asked = []
+
+    def refuse(rows):
+        asked.append(None if rows is None else rows.tolist())
+        if len(asked) < 3:
+            msg = "all that was refused so far"
+            raise InvalidSamplesError(msg, list(range(len(asked))))
+        return Decisions(whole.labels[rows], whole.scores.take(rows))
+
+    decided = decide_on_valid(refuse, np.zeros(4, bool), None)
+    assert asked == [None, [1, 2, 3], [2, 3]]
+    assert decided.is_invalid.tolist() == [True, True, False, False]
+    assert_array_equal(decided.labels[2:], whole.labels[2:4])
+
+
 def test_decisions_about_no_sample():
-    none = Decisions.none(None).among(np.zeros(2, bool))
-    assert none.labels.tolist() == [-1, -1]
-    assert none.sets is None
+    none = Decisions.none(4)
+    assert (len(none), none.sets.shape) == (0, (0, 4))
+    assert none.known.shape == none.predicted.shape == (0,)
+    both = Decisions.none(None).among(np.zeros(2, bool))
+    assert both.labels.tolist() == [-1, -1]
+    assert both.sets is None
 
 
 @pytest.mark.parametrize("name", ["scale", "ash"])

@@ -122,7 +122,9 @@ def test_an_explanation_adds_up(rejector):
         assert why.name == "abcd"[why.predicted] == why.top[0][1]
         assert why.to_dict()["known"] == why.known
     rejected = int(np.flatnonzero(decisions == -1)[0])
-    assert str(rejector.explain(new, rejected)).startswith("unknown: knownness")
+    why = rejector.explain(new, rejected)
+    bounds = f"{why.known:.4g} < threshold {why.threshold:.4g}"
+    assert str(why).startswith(f"unknown: knownness {bounds}; at least")
     with pytest.raises(ValueError, match="i must be in"):
         rejector.explain(new, 30)
 

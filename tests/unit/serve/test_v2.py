@@ -31,10 +31,17 @@ def client(pets):
     return triton.InferenceServerClient(f"127.0.0.1:{pets.port}")
 
 
-def test_the_code_of_the_page_runs(pets, logits_folder):
-    """Only the address, the name and the folder are others; nothing is served twice."""
+def test_the_code_of_the_page_runs(
+    pets, logits_folder, by_logits, test_split, tmp_path
+):
+    """Only the address, the name and the files are others; nothing is served twice."""
     page = Path(__file__).parents[3] / "docs" / "serving.md"
-    function, call = re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S)
+    code = page.read_text("utf-8").replace("localhost:8000", f"127.0.0.1:{pets.port}")
+    post, call, function = re.findall(r"```python\n(.*?)```", code, re.DOTALL)
+    path = test_split.save(tmp_path / "unseen.npz")
+    names = {}
+    exec(post.replace("demo-output/unseen.npz", str(path)), names)  # noqa: S102  # our own page
+    assert names["answer"]["decisions"] == by_logits.predict(test_split).tolist()
     function = function.replace("rejector/", str(logits_folder))
     names = {"f": lambda batch: batch[:, :3], "batch": np.zeros((2, 4))}
     exec(function.replace("serve.run(application)", ""), names)  # noqa: S102
@@ -42,7 +49,6 @@ def test_the_code_of_the_page_runs(pets, logits_folder):
         "/predict", json={"inputs": [[9.0, 0.0, 0.0, 0.0]]}
     )
     assert answer.json()["decisions"] == [0]
-    call = call.replace("localhost:8000", f"127.0.0.1:{pets.port}")
     names = {}
     exec(call.replace('"openset"', '"pets"'), names)  # noqa: S102  # our own page
     assert names["answer"].as_numpy("decision").shape == (1,)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._progress import bar
 from openset._types import UNKNOWN, ArtefactError
 from openset.integrations.onnx import _network
-from openset.outputs import Outputs
+from openset.outputs import Invalid, Outputs, WithGaps
 
-with _io.importing("openset.integrations.onnx", "onnx"):
+with _extras.importing("openset.integrations.onnx", "onnx"):
     from onnx import ModelProto, helper, numpy_helper
 
 _CALLER = "networks.load"
@@ -34,7 +34,7 @@ class OnnxClassifier:
     @classmethod
     def open(cls, path: Path) -> "OnnxClassifier":
         """Read a file; the features are found as for ``openset export``."""
-        runtime = _io.optional(_CALLER, "onnxruntime", name="onnx")
+        runtime = _extras.optional(_CALLER, "onnxruntime", name="onnx")
         model = _network.load(path, None)
         logits, features = _network.tensors(model, None, None, needs_features=True)
         head = _head(model, logits)
@@ -75,13 +75,19 @@ class OnnxClassifier:
         ids: Any = None,
         unknown: bool = False,
         out: str | Path | None = None,
+        invalid: Invalid = "error",
         progress: bool = True,
     ) -> Outputs:
         """Return the outputs of prepared batches, ``(inputs, labels)`` or inputs."""
         found: list[list[Any]] = []
         labels: list[Any] = []
-        for inputs, *rest in bar(batches, "extracting", show=progress):
-            found.append(self.session.run(None, {self.input: np.asarray(inputs)}))
+        for batch in bar(batches, "extracting", show=progress):
+            inputs, *rest = batch.batch if isinstance(batch, WithGaps) else batch
+            rows = self.session.run(None, {self.input: np.asarray(inputs)})
+            made = dict(zip(("logits", "features"), rows, strict=True))
+            if isinstance(batch, WithGaps):
+                made = batch.filled(made)
+            found.append(list(made.values()))
             n = len(found[-1][0])
             labels.extend([np.full(n, UNKNOWN)] if unknown else rest)
         logits, features = (np.concatenate(parts) for parts in zip(*found, strict=True))
@@ -92,9 +98,12 @@ class OnnxClassifier:
             groups=np.full(len(logits), groups) if isinstance(groups, str) else groups,
             ids=ids,
             classes=classes,
+            invalid=invalid,
             **self.head,
         )
-        return result if out is None else Outputs.load(result.save(out))
+        if out is None:
+            return result
+        return Outputs.load(result.save(out), invalid=invalid)
 
 
 def _head(model: ModelProto, logits: str) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _io, detectors
+from openset import _check, _extras, _io, detectors
 from openset._types import UNKNOWN
 from openset._version import __version__
 from openset.detectors import Detector
@@ -16,7 +16,7 @@ from openset.integrations.onnx._graph import Graph, Var, where
 from openset.integrations.onnx._sample import CALLER, Sample
 from openset.rejector import Rejector, need_rejector
 
-with _io.importing("openset.integrations.onnx", "onnx"):
+with _extras.importing("openset.integrations.onnx", "onnx"):
     import onnx
     from onnx import ModelProto, TensorProto, helper, numpy_helper
 

@@ -4,15 +4,16 @@ Every value is a matrix with one row per sample; numbers per sample are columns,
 (n, 1), so that they broadcast.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _io
+from openset import _extras
 
-with _io.importing("openset.integrations.onnx", "onnx"):
+with _extras.importing("openset.integrations.onnx", "onnx"):
     from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 
@@ -190,11 +191,18 @@ class Var:
 
     def norm(self) -> "Var":
         """Euclidean length of each row, as a column."""
-        return self._reduced("ReduceL2")
+        # Of numbers up to 1, so that squares do not overflow, nor all underflow. Not in
+        # float64, which some runtimes of ONNX graphs do not have.
+        scale = self.abs().max().or_zero().or_one()
+        return scale * (self / scale)._reduced("ReduceL2")
 
     def or_one(self) -> "Var":
         """Return what is above 0, and 1 in place of the rest: to divide by."""
         return where(self > 0.0, self, self._var(1.0))
+
+    def or_zero(self) -> "Var":
+        """Return what is finite, and 0 in place of the rest: to subtract."""
+        return where(self.abs() < math.inf, self, self._var(0.0))
 
     def unit(self) -> "Var":
         """Scale rows to length one; a zero row stays zero."""
@@ -202,7 +210,7 @@ class Var:
 
     def logsumexp(self) -> "Var":
         """Return ``log(sum(exp(row)))`` without overflow, as a column."""
-        top = self.max()
+        top = self.max().or_zero()  # inf - inf is NaN
         return (self - top).exp().sum().log() + top
 
     def any(self) -> "Var":

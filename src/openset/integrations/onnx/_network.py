@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._types import ArtefactError
 from openset.integrations.onnx._sample import CALLER
 
-with _io.importing("openset.integrations.onnx", "onnx"):
+with _extras.importing("openset.integrations.onnx", "onnx"):
     import onnx
     from google.protobuf.message import DecodeError
     from onnx import ModelProto, NodeProto, version_converter
@@ -43,7 +43,7 @@ def load(model: Any, example: Any) -> ModelProto:
 
 
 def _from_torch(model: Any, example: Any) -> ModelProto:
-    torch = _io.optional(CALLER, "torch", name="torch")
+    torch = _extras.optional(CALLER, "torch", name="torch")
     if not isinstance(model, torch.nn.Module):
         msg = _check.must(
             "an ONNX file or a torch module",

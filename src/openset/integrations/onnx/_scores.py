@@ -28,6 +28,8 @@ from openset.integrations.onnx._sample import Sample, is_top
 
 Writer = Callable[[Any, Sample], Var]
 
+_LARGEST = 1 / float(np.finfo(np.float32).eps)  # logits whose rounding errors are 1
+
 
 def _other_mass(logits: Var) -> tuple[Var, Var]:
     """Return the largest logit, and the sum of exp(z - largest) over the others."""
@@ -42,7 +44,7 @@ def _log_other_mass(logits: Var) -> Var:
     top = logits.argmax()
     nothing = logits.graph.constant(-math.inf)
     others = where(is_top(logits, top), nothing, logits)
-    runner_up = others.max()
+    runner_up = others.max().or_zero()  # -inf if all others are
     return (others - runner_up).exp().sum().log() + (runner_up - logits.pick(top))
 
 
@@ -77,11 +79,14 @@ def _gen(detector: detectors.GEN, x: Sample) -> Var:
     if x.n_classes == 1:
         return 0.0 * x.top_logit
     largest, others = _other_mass(x.logits)
+    # `_score` raises for these.
+    is_noise = (largest.abs() >= _LARGEST) & (largest.abs() < math.inf)
+    largest = where(is_noise, x.graph.constant(math.nan), largest)
     log_total = others.log1p()
     first = (detector.gamma * (_log_other_mass(x.logits) - 2.0 * log_total)).exp()
     kept = min(detector.top, x.n_classes or detector.top)
     if kept == 1:
-        return -first
+        return where(is_noise, largest, -first)
     rest, _ = x.logits.top(kept)
     log_p = rest.columns(1, kept) - (largest + log_total)
     log_terms = detector.gamma * (log_p + (-log_p.exp()).log1p())

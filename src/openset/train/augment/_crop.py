@@ -1,9 +1,9 @@
 """Random crops of padded images, and mirror images."""
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.train.augment import _images
 
-with _io.importing("openset.train.augment", "torch"):
+with _extras.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor
     from torch.nn import functional as F  # noqa: N812  # its name everywhere

@@ -6,11 +6,11 @@ Factor 0 gives the degenerate image, 1 the image itself, more exaggerates it. Al
 computed in single precision, product first and sum second, as Pillow does.
 """
 
-from openset import _io
+from openset import _extras
 from openset.train.augment import _images
 from openset.train.augment._images import Value
 
-with _io.importing("openset.train.augment", "torch"):
+with _extras.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor
 

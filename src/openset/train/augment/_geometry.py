@@ -9,11 +9,11 @@ in fixed point with 16 binary places, as Pillow computes it.
 
 import math
 
-from openset import _io
+from openset import _extras
 from openset.train.augment import _images
 from openset.train.augment._images import Value
 
-with _io.importing("openset.train.augment", "torch"):
+with _extras.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor
 

@@ -3,9 +3,9 @@
 from functools import cache
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras
 
-with _io.importing("openset.train.augment", "torch"):
+with _extras.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from openset import _check, _io
+from openset import _check, _extras
 
-with _io.importing("openset.train.augment", "torch"):
+with _extras.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor, nn
 

@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.train.augment import _geometry, _images, ops
 
-with _io.importing("openset.train.augment", "torch"):
+with _extras.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor
 

@@ -2,10 +2,10 @@
 
 from functools import cache
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.train.augment import _images
 
-with _io.importing("openset.train.augment", "torch"):
+with _extras.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor
 

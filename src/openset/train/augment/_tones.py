@@ -1,10 +1,10 @@
 """Operations that map each pixel value by itself: by a curve, or by a histogram."""
 
-from openset import _io
+from openset import _extras
 from openset.train.augment import _images
 from openset.train.augment._images import Value
 
-with _io.importing("openset.train.augment", "torch"):
+with _extras.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.train.augment import _images
 from openset.train.augment._crop import crop_and_flip
 from openset.train.augment._normalize import Normalize
@@ -13,7 +13,7 @@ from openset.train.augment._randaugment import (
 )
 from openset.train.augment._resize import resize
 
-with _io.importing("openset.train.augment", "torch"):
+with _extras.importing("openset.train.augment", "torch"):
     import torch
     from torch import Tensor
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     from torch import Tensor, nn
     from torch.nn.parallel import DataParallel, DistributedDataParallel
     from torch.utils.data import TensorDataset

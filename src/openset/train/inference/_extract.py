@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras, _io
 from openset._progress import bar
 from openset._types import UNKNOWN
-from openset.outputs import Outputs, put_folder
+from openset.outputs import Invalid, Outputs, WithGaps, put_folder
 from openset.train.inference._batches import (
     CALLER,
     check_keywords,
@@ -31,7 +31,7 @@ from openset.train.jobs import _fingerprint
 from openset.train.networks import last_layer
 from openset.train.networks.last_layer import Head
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
 
@@ -55,6 +55,7 @@ def extract(
     step: Odin | None = None,
     layers: Sequence[str] = (),
     resume: bool = False,
+    invalid: Invalid = "error",
     progress: bool = True,
 ) -> Outputs:
     """Run a classifier on the batches of a loader; return logits, features and labels.
@@ -105,6 +106,9 @@ def extract(
         Keep an interrupted run (as ``.NAME.partial`` beside `out`) and continue after
         its last complete batch next time. The loader must give the same samples in the
         same order; weights, first batch and labels are compared.
+    invalid
+        What to do with samples of which the network makes NaN, see
+        :class:`openset.Outputs`: ``"keep"`` keeps them.
     progress
         Show a progress bar, if standard error is a terminal.
 
@@ -124,6 +128,7 @@ def extract(
     """
     last_layer.check_module(CALLER, model)
     check_loader(CALLER, loader)
+    _check.one_of(CALLER, "invalid", invalid, get_args(Invalid))
     about = {"classes": tuple(classes), "input_step": words_of(step)}
     given = None if head is None else last_layer.named(CALLER, model, head)
     place = place_of(model) if device is None else device
@@ -148,7 +153,7 @@ def extract(
             rule = "a folder to keep an interrupted run in (resume=True)"
             msg = _check.must(rule, caller=CALLER, name="out", got=None)
             raise ValueError(msg)
-        return _in_memory(once, names_of, recorder, about)
+        return _in_memory(once, names_of, recorder, about | {"invalid": invalid})
     path = Path(out)
     if path.suffix:
         got = repr(str(out))
@@ -176,7 +181,7 @@ def extract(
         }
         _complete(folder, arrays, meta)
         files.forget()
-    return Outputs.load(path)
+    return Outputs.load(path, invalid=invalid)
 
 
 def _in_memory(
@@ -252,7 +257,9 @@ def run(
     is_named = head is not None
     forward: Callable[..., dict[str, NDArray[Any]]] | None = None
     with last_layer.evaluating(model), ExitStack() as stack:
-        for number, batch in enumerate(batches):
+        for number, given in enumerate(batches):
+            gaps = given if isinstance(given, WithGaps) else None
+            batch = given if gaps is None else gaps.batch
             arguments, keywords, labels, ids = parts_of(batch, place)
             names.add(ids)
             if keywords:
@@ -263,7 +270,8 @@ def run(
             if number == 0 and not unknown:  # before the whole pass, where possible
                 _check_range(labels_of(loader), head)
             if unknown:
-                labels = torch.full((n_samples(arguments, keywords),), UNKNOWN)
+                n = gaps.is_read.size if gaps else n_samples(arguments, keywords)
+                labels = torch.full((n,), UNKNOWN)
             if isinstance(rows, RowFiles):
                 if number == 0:
                     _same_start(rows, arguments, keywords)
@@ -275,6 +283,7 @@ def run(
                 watched = _forward(model, head, step, layers, is_named=is_named)
                 forward = stack.enter_context(watched)
             arrays = forward(arguments, keywords)
+            arrays = arrays if gaps is None else gaps.filled(arrays)
             if labels is not None:
                 arrays["labels"] = _label_array(labels, len(arrays["logits"]))
                 _check_range(arrays["labels"], head)

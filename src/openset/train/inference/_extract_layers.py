@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from openset import _io
+from openset import _extras
 from openset.detectors.layered import POWERS
-from openset.outputs import Outputs
+from openset.outputs import Invalid, Outputs
 from openset.train.inference import _layers
 from openset.train.inference._extract import place_of, run
 from openset.train.inference._input_step import words_of
@@ -13,7 +13,7 @@ from openset.train.inference._loader import SampleNames, check_loader
 from openset.train.inference._row_files import RowLists
 from openset.train.networks import last_layer
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     import torch  # noqa: F401  # for the examples
     from torch import nn
 
@@ -33,13 +33,14 @@ def extract_layers(
     unknown: bool = False,
     step: Any = None,
     summary: _layers.Summary = _layers.mean_over_places,
+    invalid: Invalid = "error",
     progress: bool = True,
 ) -> dict[str, Outputs]:
     """Run a classifier over a loader and keep the features of several layers.
 
     Parameters
     ----------
-    model, loader, head, device, classes, groups, ids, unknown, step, progress
+    model, loader, head, device, classes, groups, ids, unknown, step, invalid, progress
         As in :func:`openset.train.extract`.
     layers
         Names of layers, as in ``model.named_modules()``.
@@ -85,6 +86,7 @@ def extract_layers(
         "labels": arrays.get("labels"),
         "classes": tuple(classes),
         "input_step": words_of(step),
+        "invalid": invalid,
         **samples.arrays(len(arrays["logits"])),
     }
     return {

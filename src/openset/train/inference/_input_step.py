@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.train.networks import last_layer
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _xp
+from openset import _check, _extras, _xp
 from openset._types import UNKNOWN, ArtefactError
 from openset.detectors import Batch, ByLayer, Detector, Fitted, GramBounds
 from openset.detectors.layered import (
@@ -28,7 +28,7 @@ from openset.train.inference._extract_layers import extract_layers, layer_output
 from openset.train.inference._input_step import Arguments, Odin, listed_std, moved
 from openset.train.networks import last_layer
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     import torch  # noqa: F401  # for the examples
     from torch import Tensor, nn
 

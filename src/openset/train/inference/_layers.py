@@ -5,10 +5,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.detectors.layered import GRAM, POWERS, STEP
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
 

@@ -5,10 +5,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.train.inference._batches import CALLER
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     from torch.utils.data import (
         DataLoader,
         RandomSampler,

@@ -5,13 +5,15 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, get_args
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from openset import _check, _io, _plugins, metrics
 from openset._types import ArtefactError
-from openset.outputs import Outputs
+from openset.datasets import lazy_inputs
+from openset.outputs import Invalid, Outputs, WithGaps
 from openset.scores import Scores
 from openset.train.inference._input_step import Odin
 from openset.train.inference._layered import FittedLayers
@@ -103,6 +105,7 @@ class Trained:
         network: Any = None,
         step: Odin | FittedLayers | None = None,
         layers: Sequence[str] = (),
+        invalid: Invalid = "error",
         progress: bool = True,
     ) -> Outputs:
         """Return the network's outputs of new samples.
@@ -125,14 +128,22 @@ class Trained:
             Names of layers, as in ``model().backbone.named_modules()``: the features
             are theirs, side by side, instead of those of the last layer. With ``gram:``
             before each name they are row sums of Gram matrices, else means of channels.
+        invalid
+            What to do with samples of which the network makes NaN, rows that are not
+            finite, and image files that are damaged or not images. ``"error"`` refuses
+            them; ``"keep"`` keeps them as rows of NaN, see :class:`openset.Outputs`.
         progress
             Show a progress bar in a terminal.
         """
+        _check.one_of("Trained.apply", "invalid", invalid, get_args(Invalid))
         model = self.model(network)
-        about = {"labels": labels, "groups": groups, "ids": ids}
-        about |= {"classes": self.classes}
-        tensor = model.tensor(inputs)
+        about: dict[str, Any] = {"labels": labels, "groups": groups, "ids": ids}
+        about |= {"classes": self.classes, "invalid": invalid}
+        gaps = _readable(model, inputs) if invalid == "keep" else None
+        tensor = model.tensor(inputs) if gaps is None else gaps.batch
         arrays = model.arrays(tensor, step=step, layers=layers, progress=progress)
+        if gaps is not None:
+            arrays |= gaps.filled({n: arrays[n] for n in ("logits", "features")})
         head = {} if "layers" in arrays else head_of(model.learner)
         return Outputs(**arrays, **about, **head)
 
@@ -226,6 +237,24 @@ class Trained:
             )
             raise ArtefactError(msg)
         return record
+
+
+def _readable(model: TrainedNetwork, inputs: Any) -> WithGaps:
+    """Return samples that can be read: images that are not damaged, finite rows."""
+    is_read = np.ones(len(inputs), dtype=bool)
+    is_array = isinstance(inputs, np.ndarray)
+    if is_array and inputs.ndim == 2 and inputs.dtype.kind == "f":
+        is_read = np.isfinite(inputs).all(axis=1)
+        tensor = model.tensor(np.where(is_read[:, None], inputs, 0))
+    elif lazy_inputs.is_lazy(inputs):
+        mended = lazy_inputs.Mended(inputs)
+        tensor = model.tensor(mended)
+        is_read[list(mended.damaged)] = False
+    else:
+        tensor = model.tensor(inputs)
+    if not is_read.all():
+        tensor = tensor[is_read] if is_read.any() else tensor[:1]
+    return WithGaps(tensor, is_read)
 
 
 def collect(predictions: dict[str, Predictions]) -> dict[str, Any]:

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from openset import _io
+from openset import _extras, _io
 from openset._types import ArtefactError
 from openset.train.jobs._fingerprint import bytes_of
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     import torch
     from safetensors import SafetensorError, safe_open
     from safetensors.torch import save_file

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.train.jobs._job import Execution
 from openset.train.methods import Method
 
@@ -41,7 +41,7 @@ def launch(execution: Execution, methods: Iterable[type[Method]]) -> Any:
     # Its notes on precision are not news: the precision was chosen.
     logging.getLogger("lightning_fabric").setLevel(logging.WARNING)
     # Imported here: it takes seconds, and extraction does without.
-    library: Any = _io.optional(_CALLER, "lightning_fabric", name="torch")
+    library: Any = _extras.optional(_CALLER, "lightning_fabric", name="torch")
     fabric = library.Fabric(
         accelerator=accelerator if accelerator != "auto" or has_gpu else "cpu",
         devices=devices,

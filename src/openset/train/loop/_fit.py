@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from openset import _check, _io, metrics
+from openset import _check, _extras, metrics
 from openset._types import ArtefactError
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     import torch
 
 from openset.train.inference._predict import from_all, predict

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset.train.networks import last_layer
 from openset.train.networks._network import Network
 from openset.train.networks.classifier32 import Classifier32, TwoNorms
@@ -160,7 +160,7 @@ def _osrci(n_outputs: int, images: Tensor) -> OSRCI:
 
 
 def _foreign(source: str, name: str, n_outputs: int) -> nn.Module:
-    library = _io.library(_CALLER, source)
+    library = _extras.library(_CALLER, source)
     try:
         if source == "timm":
             return library.create_model(name, num_classes=n_outputs)
@@ -172,7 +172,7 @@ def _foreign(source: str, name: str, n_outputs: int) -> nn.Module:
 
 def _published(source: str, name: str) -> Mapping[str, Tensor]:
     """Return the published weights, from the cache or downloaded."""
-    library = _io.library(_CALLER, source)
+    library = _extras.library(_CALLER, source)
     try:
         if source == "timm":
             return library.create_model(name, pretrained=True).state_dict()
@@ -180,8 +180,8 @@ def _published(source: str, name: str) -> Mapping[str, Tensor]:
     except Exception as error:  # several libraries, each with classes of its own
         msg = (
             f"{_CALLER}: pretrained must be weights that are here or can be "
-            f"downloaded, got none for {source}:{name} ({_io.first_line(error)}). Give "
-            "a file of weights instead"
+            f"downloaded, got none for {source}:{name} ({_extras.first_line(error)}). "
+            "Give a file of weights instead"
         )
         raise ValueError(msg) from error
 
@@ -201,7 +201,7 @@ def normalisation(network: str) -> dict[str, tuple[float, ...]]:
     """Return mean and deviation of the pixels a published network was trained with."""
     source, _, name = network.partition(":")
     if source == "timm":
-        found = _io.library(_CALLER, "timm").get_pretrained_cfg(
+        found = _extras.library(_CALLER, "timm").get_pretrained_cfg(
             name
         )  # None without weights
         if found is not None:

@@ -6,9 +6,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from openset import _check, _io
+from openset import _check, _extras
 
-with _io.importing("openset.train", "torch"):
+with _extras.importing("openset.train", "torch"):
     import torch
     from torch import Tensor, nn
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from openset import _check, _io
+from openset import _check, _extras
 from openset._types import ArtefactError
 
 _INNER = ("state_dict", "model", "net")  # where checkpoints keep the weights
@@ -28,7 +28,7 @@ def read_weights(path: Path, *, caller: str, name: str = "weights") -> dict[str,
     except Exception as error:  # several libraries, each with classes of its own
         msg = (
             f"{caller}: {name} must be a .safetensors or .pth file of tensors, got "
-            f"{path} ({_io.first_line(error)})"
+            f"{path} ({_extras.first_line(error)})"
         )
         raise ArtefactError(msg) from error
     while isinstance(state, Mapping) and not _are_tensors(state):

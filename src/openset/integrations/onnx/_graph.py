@@ -191,8 +191,10 @@ class Var:
 
     def norm(self) -> "Var":
         """Euclidean length of each row, as a column."""
-        # In float64, in which no square of a float32 overflows or underflows.
-        return self.cast(np.float64)._reduced("ReduceL2").cast(self.dtype)
+        # Of numbers up to 1, so that squares do not overflow, nor all underflow. Not in
+        # float64, which some runtimes of ONNX graphs do not have.
+        scale = self.abs().max().or_zero().or_one()
+        return scale * (self / scale)._reduced("ReduceL2")
 
     def or_one(self) -> "Var":
         """Return what is above 0, and 1 in place of the rest: to divide by."""

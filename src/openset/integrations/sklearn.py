@@ -73,7 +73,9 @@ class OpenSetClassifier(
     Parameters
     ----------
     estimator
-        A classifier with ``decision_function`` or ``predict_proba``, or a pipeline.
+        A classifier with ``decision_function`` or ``predict_proba``, or a pipeline. An
+        accepted sample gets the class with the largest value, as ``estimator.predict``
+        does; of ``SVC`` with more than two classes, only if ``break_ties=True``.
     detector
         Name of a detector (see :func:`openset.detectors.names`), or a detector.
     objective

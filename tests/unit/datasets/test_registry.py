@@ -100,7 +100,11 @@ def test_official_files_win_over_a_packaged_copy(tmp_path, monkeypatch):
     ("name", "error", "message"),
     [
         ("cifar11", ValueError, "name must be one of .*'digits'.*got 'cifar11'"),
-        ("digit", ValueError, "got 'digit'. Did you mean 'digits'?"),
+        (
+            "digit",
+            ValueError,
+            "got 'digit', and there is no such file or folder. Did you mean 'digits'?",
+        ),
         (3, TypeError, "name must be a string, got 3"),
         ("none.npz", FileNotFoundError, "no such file"),
     ],

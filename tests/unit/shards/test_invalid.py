@@ -146,3 +146,15 @@ def test_a_detector_that_fails_on_a_shard_does_not_lose_the_others(tmp_path):
     written = sorted(p.relative_to(tmp_path / "out") for p in tmp_path.glob("out/*/*"))
     names = [str(one) for one in written if one.suffix == ".npz"]
     assert names == ["knn/b.npz", "msp/a.npz", "msp/b.npz"]
+
+
+def test_a_shard_that_was_mended_and_is_done_again_is_not_counted(
+    rejector, folder, tmp_path
+):
+    out, job = tmp_path / "out", shards.Predict(rejector, invalid="reject")
+    shards.run(job, folder, out, backend="sequential")
+    part(30, 60).save(folder / "b")
+    for file in out.rglob("b.parquet*"):
+        file.unlink()
+    done = shards.run(job, folder, out, backend="sequential")
+    assert [one["shard"] for one in done.invalid] == ["c"]

@@ -1,6 +1,7 @@
 """A request's body, turned into named arrays."""
 
 import json
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -147,8 +148,8 @@ def read_json(body: bytes) -> Any:
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):  # json takes the last one, other readers the first
-        names = [key for key, _ in pairs]
-        twice = next(key for key in names if names.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        ((twice, _),) = counts.most_common(1)
         refuse("each given once", name="keys", got=f"{twice[:80]!r} twice")
     return found
 

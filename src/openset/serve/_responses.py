@@ -129,7 +129,9 @@ class Decider:
         if self.invalid == "error":
             outputs = run(samples)
             return outputs, np.ones(len(outputs), dtype=bool)
-        is_valid = np.array([one is not None for one in samples])
+        is_valid = np.ones(len(samples), dtype=bool)
+        if asked.images:  # None stands for a file that is no image
+            is_valid[:] = [one is not None for one in samples]
         while is_valid.any():
             try:
                 return self.model.run_some(run, samples, is_valid), is_valid

@@ -416,7 +416,8 @@ def need_outputs(caller: str, name: str, value: Any, remedy: str = "") -> None:
             caller=caller,
             name=name,
             got=f"{rows.size}, first in row {rows[0]}",
-            remedy="Leave them out: outputs.take(~outputs.is_invalid)",
+            remedy="Leave them out: outputs.take(~outputs.is_invalid). Only a rejector "
+            "answers them: predict(outputs, invalid='reject')",
         )
         raise InvalidSamplesError(msg, rows.tolist())
 

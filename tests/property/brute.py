@@ -179,7 +179,7 @@ def oaa(scores, threshold):
 def osa(scores, threshold, alpha):
     known, unknown = split(scores)
     _, correct, false = counts(scores, threshold)
-    if alpha is None:
+    if alpha == "counts":
         alpha = len(known) / (len(known) + len(unknown))
     return alpha * correct / len(known) + (1 - alpha) * (1 - false / len(unknown))
 

@@ -14,7 +14,7 @@ from tests.property import brute
 from tests.property.strategies import scores, scores_and_threshold
 
 RATES = st.sampled_from([0.01, 0.05, 0.1, 0.3, 0.5, 0.95, 1.0])
-ALPHAS = st.sampled_from([None, 0.0, 0.1, 0.5, 0.9, 1.0, 1 / 3])
+ALPHAS = st.sampled_from(["counts", 0.0, 0.1, 0.5, 0.9, 1.0, 1 / 3])
 
 
 @given(scores())
@@ -227,7 +227,7 @@ def test_scod_risk_is_the_mean_cost_of_accepted_samples(made, beta):
 def test_oaa_counts_right_samples_accepted_and_others_rejected(made):
     s, threshold = made
     assert metrics.oaa(s, threshold) == approx(brute.oaa(s, threshold))
-    assert metrics.oaa(s, threshold) >= metrics.osa(s, threshold) - 1e-12
+    assert metrics.oaa(s, threshold) >= metrics.osa(s, threshold, alpha="counts") - 1e-12
 
 
 @given(scores_and_threshold())

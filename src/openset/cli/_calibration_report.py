@@ -107,7 +107,9 @@ def print_report(rejector: Rejector) -> None:
     OUT.print()
     OUT.print(table, highlight=False)
     if len(report.groups) > 1:
-        table = _table("", "unknowns", "n", "rejected", "OSA", "best OSA", "loss")
+        alpha = 0.5 if rejector.threshold.alpha is None else rejector.threshold.alpha
+        title = f"On the calibration data, alpha {alpha:.3g}"
+        table = _table(title, "unknowns", "n", "rejected", "OSA", "best OSA", "loss")
         for row in report.groups:
             mark = " (worst)" if row["group"] == report.worst_group else ""
             table.add_row(

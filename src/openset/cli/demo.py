@@ -108,8 +108,9 @@ def command(
             f"images and the unknown digits {_list(others[:2])}, then tested with the "
             f"unknown digits {_list(others[2:])}: {done.ccr:.1%} of the known images "
             f"are accepted with the right class, {done.urr:.1%} of the unknown ones "
-            f"are rejected. Operational open-set accuracy: {done.oosa:.3f}; with the "
-            f"best threshold for the test images it is {done.oracle:.3f}.")  # fmt: skip
+            f"are rejected. Operational open-set accuracy (α = {done.alpha_test:g}): "
+            f"{done.oosa:.3f}; with the best threshold for the test images it "
+            f"is {done.oracle:.3f}.")  # fmt: skip
     print_cautions(rejector, OUT)
     rejector.save(out / "rejector")
     for name, part in parts._asdict().items():

@@ -212,13 +212,13 @@ class OSA(_OpenSetMetric):
     threshold
         A sample is accepted iff its knownness is at least this.
     alpha
-        Weight of known samples; by default their share.
+        Weight of known samples; ``"counts"``: their share of all samples.
     **kwargs
         Passed to :class:`torchmetrics.Metric`.
 
     Examples
     --------
-    >>> metric = OSA(threshold=2.0, alpha=0.5)
+    >>> metric = OSA(threshold=2.0)
     >>> metric.update(known=torch.tensor([3.0, 2.0, 1.0]),
     ...     predicted=torch.tensor([0, 1, 0]), labels=torch.tensor([0, 0, -1]))
     >>> metric.compute()
@@ -229,11 +229,10 @@ class OSA(_OpenSetMetric):
     plot_lower_bound, plot_upper_bound = metrics.get("osa").bounds or (None, None)
 
     def __init__(
-        self, threshold: float, *, alpha: float | None = None, **kwargs: Any
+        self, threshold: float, *, alpha: metrics.counts.Alpha = 0.5, **kwargs: Any
     ) -> None:
         self.threshold = _check.threshold("OSA", threshold)
-        if alpha is not None:
-            _check.number("OSA", "alpha", alpha, low=0, high=1)
+        metrics.counts.weight_of("OSA", alpha, 1, 1)  # refuses what is no weight
         super().__init__(**kwargs)
         self.alpha = alpha
 

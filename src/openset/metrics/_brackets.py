@@ -18,6 +18,7 @@ from openset.metrics._osa import optimum, osa_of
 from openset.metrics._ranking_counts import RankingCounts
 from openset.metrics._rates import Rates
 from openset.metrics._registry import Metric
+from openset.metrics._weight import ALPHA
 from openset.scores import Scores
 
 Ints = NDArray[np.int64]
@@ -184,7 +185,7 @@ class Bounds:
         # each kind: it is smallest and largest at corners.
         corners = accepted + unsure * _CORNERS
         if row.name == "osa":
-            alpha = options.get("alpha")
+            alpha = options.get("alpha", ALPHA)
             values = np.array([osa_of(self._rates(*one), alpha) for one in corners])
         else:
             kernel: Callable[..., Any] = row.kernel  # type: ignore[assignment]
@@ -280,7 +281,7 @@ def _levels(cells: bins.Intervals, order: tuple[int, int, int]) -> RankingCounts
 def _best_of(name: str, table: RankingCounts, options: dict[str, Any]) -> float:
     """Return the largest value over all thresholds."""
     if name == "osa":
-        return optimum(table, alpha=options.get("alpha")).value
+        return optimum(table, alpha=options.get("alpha", ALPHA)).value
     if name == "f_score":
         taken = table.known + table.unknown
         values = ratio(2 * table.correct, taken + table.n_known)

@@ -15,7 +15,7 @@ def oaa(scores: Scores, threshold: float) -> float:
 
     It differs from :func:`osa` in the middle term: rejecting a known sample that would
     get the wrong class counts as right here, and as an error there. So OAA is at least
-    OSA with its default weight. It measures whether the detector finds the *errors* of
+    OSA with ``alpha="counts"``. It measures whether the detector finds the *errors* of
     the classifier, while OSA measures whether the decision is the right class or
     "unknown". The mean of OAA over all coverages is ½ + ε − 2·AUGRC, with error rate ε.
 

@@ -19,6 +19,7 @@ from openset.metrics._ranking_counts import (
 )
 from openset.metrics._rates import Rates
 from openset.metrics._registry import UNIT, Metric, best, register
+from openset.metrics._weight import ALPHA, Alpha, weight_of
 from openset.scores import Scores, need_both_sides, need_known, need_scores
 
 
@@ -53,7 +54,7 @@ def urr(scores: Scores, threshold: float) -> float:
     return Rates.at(scores, threshold).urr
 
 
-def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> float:
+def osa(scores: Scores, threshold: float, *, alpha: Alpha = ALPHA) -> float:
     r"""Open-set accuracy: weighted mean of the rates :func:`ccr` and :func:`urr`.
 
     .. math:: \mathrm{OSA}(\theta) = \alpha\,\mathrm{CCR}(\theta)
@@ -66,8 +67,8 @@ def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> floa
     threshold
         A sample is accepted iff its knownness is at least this.
     alpha
-        Weight of the known samples. By default their share of all samples, which makes
-        OSA the accuracy over the known classes and "unknown".
+        Weight of the known samples. ``"counts"``: their share of all samples, which
+        makes OSA the accuracy over the known classes and "unknown", as in the paper.
 
     References
     ----------
@@ -76,18 +77,20 @@ def osa(scores: Scores, threshold: float, *, alpha: float | None = None) -> floa
     Examples
     --------
     >>> scores = Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3, 2, 1])
-    >>> round(osa(scores, 2), 4), osa(scores, 2, alpha=0.5)
-    (0.6667, 0.75)
+    >>> osa(scores, 2), round(osa(scores, 2, alpha="counts"), 4)
+    (0.75, 0.6667)
     """
     threshold = _check.threshold("osa", threshold)
     need_both_sides("osa", scores)
     return osa_of(Rates.at(scores, threshold), alpha)
 
 
-def osa_of(rates: Rates, alpha: float | None) -> float:
+def osa_of(rates: Rates, alpha: Alpha) -> float:
     """Compute it from counts of decisions."""
-    weight = _alpha("osa", alpha, rates.n_known, rates.n_unknown)
-    if alpha is None:  # one division, as in the kernel: the two agree in every digit
+    weight = weight_of("osa", alpha, rates.n_known, rates.n_unknown)
+    if (
+        alpha == "counts"
+    ):  # one division, as in the kernel: the two agree in every digit
         hits = rates.n_accepted_correct + rates.n_rejected_unknown
         return hits / (rates.n_known + rates.n_unknown)
     return float(weight * rates.ccr + (1 - weight) * rates.urr)
@@ -108,19 +111,19 @@ class OSACurve:
         return f"OSACurve(points={self.osa.size}, {best})"
 
 
-def osa_curve(scores: Scores, *, alpha: float | None = None) -> OSACurve:
+def osa_curve(scores: Scores, *, alpha: Alpha = ALPHA) -> OSACurve:
     r"""Open-set accuracy at every threshold: plot `osa` over `urr`.
 
     Examples
     --------
     >>> curve = osa_curve(
-    ...     Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3, 1, 2]), alpha=0.5
+    ...     Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3, 1, 2])
     ... )
     >>> curve.urr, curve.osa
     (array([1., 1., 0., 0.]), array([0.5 , 0.75, 0.25, 0.25]))
     """
     table = both_sides("osa_curve", scores)
-    weight = _alpha("osa_curve", alpha, table.n_known, table.n_unknown)
+    weight = weight_of("osa_curve", alpha, table.n_known, table.n_unknown)
     hits = table.correct / table.n_known
     rejected = 1 - table.unknown / table.n_unknown
     return OSACurve(
@@ -150,7 +153,7 @@ class Optimum:
 
 
 def osa_optimum(
-    scores: Scores, *, alpha: float | None = None, prefer: Prefer = "smallest"
+    scores: Scores, *, alpha: Alpha = ALPHA, prefer: Prefer = "smallest"
 ) -> Optimum:
     r"""Return the threshold with the largest open-set accuracy.
 
@@ -182,11 +185,11 @@ def osa_optimum(
 def optimum(
     table: RankingCounts,
     *,
-    alpha: float | Fraction | None = None,
+    alpha: Alpha | Fraction = ALPHA,
     prefer: Prefer = "smallest",
 ) -> Optimum:
     """Find the best level."""
-    weight = _alpha("osa_optimum", alpha, table.n_known, table.n_unknown)
+    weight = weight_of("osa_optimum", alpha, table.n_known, table.n_unknown)
     at, start, stop, n_optimal = best_level(
         table.values, _gain(table, weight), prefer=prefer
     )
@@ -207,7 +210,7 @@ def oosa(
     scores: Scores,
     calibration: Scores,
     *,
-    alpha: float | None = None,
+    alpha: Alpha = ALPHA,
     prefer: Prefer = "smallest",
 ) -> float:
     r"""Operational open-set accuracy: threshold from calibration, value on test data.
@@ -223,8 +226,8 @@ def oosa(
         Known validation samples together with *surrogate* unknowns; none of them may be
         in the test set.
     alpha
-        Weight of the known samples on both sets. By default each set uses its own share
-        of known samples.
+        Weight of the known samples on both sets. ``"counts"``: each set uses its own
+        share of known samples, as in the paper.
     prefer
         As in :func:`osa_optimum`.
 
@@ -232,8 +235,8 @@ def oosa(
     --------
     >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0])
     >>> test = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3.0, 1.5, 1.0])
-    >>> round(oosa(test, calibration), 4)
-    0.6667
+    >>> oosa(test, calibration), round(oosa(test, calibration, alpha="counts"), 4)
+    (0.75, 0.6667)
     """
     if calibration is scores:
         msg = (
@@ -256,21 +259,11 @@ def urr_kernel(counts: ClassCounts) -> Floats:
     return counts.rejected_unknown / counts.n_unknown
 
 
-def osa_kernel(counts: ClassCounts, *, alpha: float | None = None) -> Floats:
+def osa_kernel(counts: ClassCounts, *, alpha: Alpha = ALPHA) -> Floats:
     """Compute it for every replicate."""
-    if alpha is None:  # one division: the value is as exact as a float can be
+    if alpha == "counts":  # one division: the value is as exact as a float can be
         return (counts.hits.sum(axis=-1) + counts.rejected_unknown) / counts.n
     return alpha * ccr_kernel(counts) + (1 - alpha) * urr_kernel(counts)
-
-
-def _alpha(
-    caller: str, alpha: float | Fraction | None, n_known: int, n_unknown: int
-) -> Fraction:
-    if alpha is None:
-        return Fraction(n_known, n_known + n_unknown)
-    if isinstance(alpha, Fraction):  # exact already
-        return alpha
-    return _check.rate(caller, "alpha", alpha)
 
 
 def _gain(table: RankingCounts, weight: Fraction) -> NDArray[Any]:
@@ -298,8 +291,8 @@ def _best_osa(table: RankingCounts) -> float:
 _POSTMAX = "Cruz et al., ECCV 2024"
 _OSA = Metric(
     osa,
-    label="Open-set accuracy (OSA)",
-    short="OSA",
+    label="Open-set accuracy (OSA, α = 0.5)",
+    short="OSA (α = 0.5)",
     kind="threshold",
     better="higher",
     bounds=UNIT,
@@ -308,20 +301,18 @@ _OSA = Metric(
     order=5,
     aliases=("open_set_accuracy",),
     counts_errors_of="both",
-    moves_with_prevalence=True,
 )
 register(
     Metric(
         oosa,
-        label="Operational open-set accuracy (OOSA)",
-        short="OOSA",
+        label="Operational open-set accuracy (OOSA, α = 0.5)",
+        short="OOSA (α = 0.5)",
         kind="operational",
         better="higher",
         bounds=UNIT,
         reference=_POSTMAX,
         order=4,
         counts_errors_of="both",
-        moves_with_prevalence=True,
     ),
     _OSA,
     best(_OSA, kernel=_best_osa),  # needs no sweep

@@ -44,7 +44,7 @@ class Sketch:
     >>> both = first + second
     >>> len(both), both.bracket("auroc")
     (4, Bracket(low=0.75, high=0.75))
-    >>> both.bracket("osa", threshold=0.25, alpha=0.5)
+    >>> both.bracket("osa", threshold=0.25)
     Bracket(low=0.5, high=0.5)
     """
 

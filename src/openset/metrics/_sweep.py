@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _extras
 from openset.metrics._class_counts import Floats, positions, ratio
+from openset.metrics._weight import ALPHA, Alpha, weight_of
 from openset.scores import Scores, need_both_sides
 
 
@@ -66,7 +67,7 @@ class Sweep:
         return pd.DataFrame({f.name: getattr(self, f.name) for f in fields(self)})
 
 
-def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
+def sweep(scores: Scores, *, balance: float = 0.5, alpha: Alpha = ALPHA) -> Sweep:
     """Compute all thresholded metrics at all thresholds in O(n log n + C).
 
     Rates averaged over classes change by a known amount with every sample that is
@@ -79,6 +80,8 @@ def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
         Labelled scores of known and unknown samples.
     balance
         Weight λ of normalized accuracy.
+    alpha
+        Weight of the known samples in open-set accuracy, as in :func:`osa`.
 
     Examples
     --------
@@ -120,7 +123,7 @@ def sweep(scores: Scores, *, balance: float = 0.5) -> Sweep:
     on_known = 1 - (n_known - hits + taken - hits) / (n_classes * n)
     rejected_unknown = n_unknown - false_unknown
     aus = ratio(rejected_unknown, n - taken)
-    weight = n_known / n
+    weight = float(weight_of("sweep", alpha, n_known, n_unknown))
     return Sweep(
         thresholds=np.concatenate([[np.inf], values[ends]]),
         ccr=hits / n_known,

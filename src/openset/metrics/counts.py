@@ -9,8 +9,11 @@ from openset.metrics._ranking_counts import (
     best_level,
     ranking_counts,
 )
+from openset.metrics._weight import ALPHA, Alpha, weight_of
 
 __all__ = [
+    "ALPHA",
+    "Alpha",
     "BestLevel",
     "ClassCounts",
     "Prefer",
@@ -20,4 +23,5 @@ __all__ = [
     "optimum",
     "positions",
     "ranking_counts",
+    "weight_of",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset.metrics.counts import optimum, positions, ranking_counts
+from openset.metrics.counts import ALPHA, optimum, positions, ranking_counts
 from openset.report._rejection import class_name
 from openset.report._runs import Run
 from openset.report._svg import readable
@@ -66,7 +66,8 @@ class Pack:
         hindsight = self._optima(scores)
         best = None
         if value is None:  # the page starts at the oracle, with the α of its OSA
-            best = _text(optimum(ranking_counts(scores), alpha=run.alpha).threshold)
+            alpha = ALPHA if run.alpha is None else run.alpha
+            best = _text(optimum(ranking_counts(scores), alpha=alpha).threshold)
         calibrated = None
         if calibration is not None and calibration.n_known and calibration.n_unknown:
             calibrated = self._optima(calibration)

@@ -228,11 +228,9 @@ def _operating(pairs: Sequence[tuple[Run, Scores]]) -> Figure:
     thresholds = {
         run.method: run.threshold for run, _ in pairs if run.threshold is not None
     }
-    shares = {scores.n_known / len(scores) for _, scores in pairs}
     alphas = {run.alpha for run, _ in pairs}
-    alpha = None if len(shares) == 1 else 0.5
-    if len(alphas) == 1:  # the α of the study's own report
-        alpha = alphas.pop() or alpha
+    # the α of the study's own report
+    alpha = alphas.pop() if len(alphas) == 1 else None
     table = {run.method: scores for run, scores in pairs}
     shown = osa_over_urr(table, thresholds=thresholds, alpha=alpha)
     text = "The diamond is the oracle: the best threshold for these samples."

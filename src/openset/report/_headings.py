@@ -7,6 +7,7 @@ from typing import Any
 
 from openset import _check
 from openset.metrics import table
+from openset.metrics.counts import ALPHA
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,13 @@ class Headings(dict[str, Heading]):
                 options = ["higher", "lower", "neither"]
                 _check.one_of("report", f"better of {key!r}", better, options)
                 self[key] = Heading(str(one.get("label", key)), better)
+
+    def name_alphas(self, alphas: set[float | None]) -> None:
+        """Say with which α the operational accuracy was reported, if not with 0.5."""
+        told = sorted(alpha for alpha in alphas if alpha is not None)
+        if told and told != [ALPHA]:
+            weight = " or ".join(f"{alpha:g}" for alpha in told)
+            self["oosa"] = Heading(f"OOSA (α = {weight})", self["oosa"].better)
 
     def text(self, key: str) -> str:
         """Return the label of a metric."""

@@ -7,6 +7,7 @@ import numpy as np
 
 from openset import _check
 from openset.metrics import Sweep, get, sweep
+from openset.metrics.counts import ALPHA, Alpha
 from openset.report._chart import Chart, Line, Mark
 from openset.report._display import Brief, Display, several, stacked
 from openset.scores import Scores
@@ -20,6 +21,7 @@ def metric_against_unknown_tpr(
     scores: Scores | Mapping[str, Scores],
     *,
     metrics: Sequence[str] = ("f_score", "youden", "normalized_accuracy", "osa"),
+    alpha: Alpha = ALPHA,
 ) -> Display:
     """Show each metric over the unknown rejection rate; dots mark the best values.
 
@@ -32,6 +34,8 @@ def metric_against_unknown_tpr(
         One `Scores`, or several by name: one panel each.
     metrics
         Columns of :func:`openset.metrics.sweep`: keys of metrics at a threshold.
+    alpha
+        Weight of the known samples in open-set accuracy; ``"counts"``: their share.
 
     References
     ----------
@@ -49,10 +53,13 @@ def metric_against_unknown_tpr(
     for metric in metrics:
         _check.one_of(caller, "metrics", metric, _COLUMNS)
     names = {metric: get(metric).label for metric in metrics}
+    if alpha != ALPHA and "osa" in names:
+        weight = "share of known samples" if alpha == "counts" else alpha
+        names["osa"] = f"Open-set accuracy (OSA, α = {weight})"
     table = several(caller, scores)
     charts, parts, rows = [], {}, []
     for name, one in table.items():
-        swept = sweep(one)
+        swept = sweep(one, alpha=alpha)
         parts[name] = {
             "threshold": swept.thresholds,
             "urr": swept.urr,

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.metrics import OSACurve, Rates, osa_curve, osa_optimum
+from openset.metrics.counts import ALPHA
 from openset.report._chart import Chart, Line, Mark
 from openset.report._display import Brief, Display, named, stacked
 from openset.scores import Scores
@@ -47,13 +48,12 @@ def osa_over_urr(
     thresholds
         The thresholds in use, chosen on other data: one, or by the names of `scores`.
     alpha
-        Weight of the known samples; by default their share, which must then be the same
-        for all sets.
+        Weight of the known samples, by default 0.5.
 
     Examples
     --------
     >>> one = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3.0, 1.5, 1.0])
-    >>> shown = osa_over_urr(one, thresholds=2.0, alpha=0.5)
+    >>> shown = osa_over_urr(one, thresholds=2.0)
     >>> shown.columns["kind"][-2:].tolist(), shown.columns["osa"][-2:].tolist()
     (['operational', 'best'], [0.75, 1.0])
     """
@@ -61,7 +61,9 @@ def osa_over_urr(
     table: dict[str, Any] = named(caller, scores, (Scores, Operation))
     done = {n: one for n, one in table.items() if isinstance(one, Operation)}
     if not done:
-        alpha = _one_alpha(caller, table, alpha)
+        for one in table.values():
+            _check.both_sides(caller, one.n_known, one.n_unknown)
+        alpha = ALPHA if alpha is None else float(alpha)
         given = (
             thresholds
             if isinstance(thresholds, Mapping)
@@ -78,8 +80,17 @@ def osa_over_urr(
             remedy="An operation already has its threshold and α",
         )
         raise ValueError(msg)
-    alpha = _the_one(caller, "operations", {one.alpha_test for one in done.values()})
-    return _display({name: _of_operation(one) for name, one in done.items()}, alpha)
+    alphas = sorted({one.alpha_test for one in done.values()})
+    if len(alphas) > 1:
+        msg = _check.must(
+            "reported with the same α",
+            caller=caller,
+            name="operations",
+            got=", ".join(f"{alpha:g}" for alpha in alphas),
+        )
+        raise ValueError(msg)
+    methods = {name: _of_operation(one) for name, one in done.items()}
+    return _display(methods, alphas[0])
 
 
 def _of_operation(done: Operation) -> _Method:
@@ -122,7 +133,13 @@ def _display(methods: Mapping[str, _Method], alpha: float) -> Display:
         marks=tuple(marks),
         x_limits=(0.0, 1.0),
     )
-    header = ("name", "OSA in use", "URR in use", "OSA at best", "URR at best")
+    header = (
+        "name",
+        f"OSA (α = {alpha:g}) in use",
+        "URR in use",
+        "OSA at best",
+        "URR at best",
+    )
     return Display(
         title="Open-set accuracy over URR",
         columns=stacked({name: _columns(one) for name, one in methods.items()}),
@@ -144,25 +161,3 @@ def _columns(one: _Method) -> dict[str, NDArray[Any]]:
         "urr": np.append(one.curve.urr, [point.urr for point in given.values()]),
         "osa": np.append(one.curve.osa, [point.osa for point in given.values()]),
     }
-
-
-def _one_alpha(caller: str, table: Mapping[str, Scores], alpha: float | None) -> float:
-    for one in table.values():
-        _check.both_sides(caller, one.n_known, one.n_unknown)
-    if alpha is not None:
-        return float(alpha)
-    shares = {one.n_known / len(one) for one in table.values()}
-    return _the_one(caller, "scores", shares, remedy="Give alpha, for example 0.5")
-
-
-def _the_one(caller: str, name: str, alphas: set[float], remedy: str = "") -> float:
-    if len(alphas) != 1:
-        msg = _check.must(
-            "reported with the same α",
-            caller=caller,
-            name=name,
-            got=", ".join(f"{alpha:g}" for alpha in sorted(alphas)),
-            remedy=remedy,
-        )
-        raise ValueError(msg)
-    return next(iter(alphas))

@@ -55,7 +55,9 @@ def read(
             found = from_training(path, trained, headline)
         else:
             found = from_folder(path, settings, headline)
-        return replace(found, title=title, headings=Headings(settings.get("metrics")))
+        headings = Headings(settings.get("metrics"))
+        headings.name_alphas({run.alpha for run in found.runs})
+        return replace(found, title=title, headings=headings)
     run = from_file(path, path.stem, threshold, load)
     return ReportData(title=path.name, runs=(run,))
 

@@ -90,13 +90,16 @@ def sentences(
         reached, oracle = (
             fmean(float(one[name]) for one in done) for name in ("oosa", "oracle")
         )
+        alphas = sorted({float(one.get("alpha", 0.5)) for one in done})
+        weight = " or ".join(f"{alpha:g}" for alpha in alphas)
         over = "" if len(done) == 1 else f" (means of {len(done)} runs)"
         texts.append(
             (
                 "With its threshold, chosen on calibration data, ",
                 best,
-                f" has an open-set accuracy of {reached:.4f}; with the best "
-                f"threshold for the test samples (oracle) it has {oracle:.4f}{over}.",
+                f" has an open-set accuracy (α = {weight}) of {reached:.4f}; with the "
+                f"best threshold for the test samples (oracle) it has "
+                f"{oracle:.4f}{over}.",
             )
         )
     if not any(view.figures for view in views):

@@ -174,7 +174,7 @@ def figure1(name: str, settings: Settings) -> Content:
         )
         for cell in runs.read_cells(done.folder)
     }
-    shown = report.metric_against_unknown_tpr(scores, metrics=_METRICS)
+    shown = report.metric_against_unknown_tpr(scores, metrics=_METRICS, alpha="counts")
     rows: list[tuple[Entry, ...]] = [
         (data, metric, float(value), float(at))
         for data, metric, _, value, at in shown.brief.rows

@@ -3,15 +3,9 @@
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from openset import _check
+from openset.metrics.counts import ALPHA
+from openset.metrics.counts import weight_of as weight_of_counts
 from openset.scores import Scores
-
-ALPHA = 0.5
-"""The default: known and unknown samples matter equally.
-
-Not the share of known samples in the calibration data: how many surrogate unknowns
-somebody collected says nothing about operation.
-"""
 
 Alpha: TypeAlias = float | Literal["counts"] | None
 """A weight in [0, 1]; ``"counts"``: the share of known samples; None: the default."""
@@ -26,16 +20,5 @@ def weight_of(caller: str, alpha: Alpha, scores: Scores) -> Fraction:
     >>> [str(weight_of("example", alpha, scores)) for alpha in (0.1, "counts", None)]
     ['1/10', '2/3', '1/2']
     """
-    if alpha is None:
-        return Fraction(ALPHA)
-    if isinstance(alpha, str):
-        if alpha != "counts":
-            msg = _check.must(
-                "a number in [0, 1] or 'counts'",
-                caller=caller,
-                name="alpha",
-                got=repr(alpha),
-            )
-            raise ValueError(msg)
-        return Fraction(scores.n_known, len(scores))
-    return _check.rate(caller, "alpha", alpha)
+    weight = ALPHA if alpha is None else alpha
+    return weight_of_counts(caller, weight, scores.n_known, scores.n_unknown)

@@ -27,9 +27,14 @@ def test_a_nearly_balanced_set_passes_with_any_metric():
 
 def test_one_lopsided_set_of_two_is_enough():
     two = {"even": scores(), "odd": scores(30, 300)}
-    finding = look("OSR004", scores=two, headline="osa")
+    finding = look("OSR004", scores=two, headline="f_score")
     assert finding.is_finding
     assert "0.1 to 1 known" in finding.message
+
+
+def test_open_set_accuracy_has_a_fixed_weight():
+    finding = look("OSR004", scores=scores(30, 300), headline="osa")
+    assert finding.status == "passed"
 
 
 def test_without_metrics_it_is_not_applicable_but_states_the_ratio():

@@ -155,14 +155,14 @@ def test_mcclish_is_a_half_by_chance_and_one_if_all_are_in_order():
 
 
 # Weights whose shares are whole numbers, large ones, and ones beyond 64 bits.
-WEIGHTS = [None, 0.0, 0.3, 1.0, 1 / 3, 0.123456789012, 0.12345678901234567]
+WEIGHTS = ["counts", 0.0, 0.3, 1.0, 1 / 3, 0.123456789012, 0.12345678901234567]
 
 
 @pytest.mark.parametrize("alpha", WEIGHTS)
 def test_the_optimum_is_the_best_of_all_thresholds(alpha):
     for seed, n in enumerate((41, 41, 41, 401)):
         scores = draw(seed, n=n, decimals=0)
-        share = scores.n_known / len(scores) if alpha is None else alpha
+        share = scores.n_known / len(scores) if alpha == "counts" else alpha
         values = [np.inf, *sorted(set(scores.known.tolist()), reverse=True)]
 
         def osa(value, scores=scores, share=share):
@@ -236,13 +236,20 @@ def test_what_is_infinite_throughout_can_only_be_accepted():
 
 def test_an_operational_accuracy_takes_its_weight_and_preference_on_both_sets():
     test, calibration = draw(0), draw(1)
-    for alpha, prefer in product((None, 0.2, 0.9), ("smallest", "highest", "widest")):
+    for alpha, prefer in product(("counts", 0.2, 0.9), ("smallest", "highest", "widest")):
         chosen = metrics.osa_optimum(calibration, alpha=alpha, prefer=prefer)
         expected = metrics.osa(test, chosen.threshold, alpha=alpha)
         found = metrics.oosa(test, calibration, alpha=alpha, prefer=prefer)
         assert found == expected
-    values = {metrics.oosa(test, calibration, alpha=a) for a in (None, 0.2, 0.9)}
+    values = {metrics.oosa(test, calibration, alpha=a) for a in ("counts", 0.2, 0.9)}
     assert len(values) == 3
+    assert metrics.oosa(test, calibration) == thresholds.operate(calibration, test).oosa
+    for number in (metrics.osa(test, 0.5), metrics.sweep(test).osa.max()):
+        assert number != pytest.approx(metrics.osa(test, 0.5, alpha="counts"))
+    assert metrics.osa(test, 0.5) == metrics.osa(test, 0.5, alpha=0.5)
+    for alpha in (None, "half"):
+        with pytest.raises(ValueError, match="alpha must be a number in"):
+            metrics.osa(test, 0.5, alpha=alpha)
     with pytest.raises(ValueError, match="osa_optimum: prefer must be one of"):
         metrics.oosa(test, calibration, prefer="best")
     with pytest.raises(UndefinedMetricError, match=r"^oosa: undefined without"):

@@ -141,8 +141,8 @@ def test_osa_over_urr_shows_operations_as_it_shows_their_scores():
         report.osa_over_urr({"msp": done, "other": other})
     with pytest.raises(ValueError, match="given alone with operations"):
         report.osa_over_urr({"msp": done}, alpha=0.3)
-    with pytest.raises(ValueError, match="reported with the same α"):
-        report.osa_over_urr({"a": scores(1), "b": scores(2, 37)})
+    shown = report.osa_over_urr({"a": scores(1), "b": scores(2, 37)})
+    assert shown.brief.header[1] == "OSA (α = 0.5) in use"
 
 
 def test_histograms_add_up_to_one_whatever_the_scores():

@@ -197,7 +197,9 @@ def conclude(run: Path, made: Plan, owner: str) -> None:
     (run / "cells").mkdir(exist_ok=True)
     results(run).save(run / "results.csv")
     rows = study.rows()
-    document: dict[str, Any] = {"headline": rows[0].key, "tuned_on": study.tuned_on}
+    document: dict[str, Any] = {"headline": rows[0].key}
+    if study.tuned_on:
+        document["tuned_on"] = study.tuned_on
     plugins = [row for row in rows if not is_built_in(row)]
     if plugins:  # so that a report works where they are not installed
         document["metrics"] = {

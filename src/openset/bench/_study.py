@@ -326,7 +326,7 @@ class Study(_Part):
         "fpr_at_tpr",
         "accuracy",
     ]
-    tuned_on: list[str] = ["defaults"]
+    tuned_on: list[str] = []
     claim: Annotated[float, Field(gt=0)] | None = None
     threads: Count = 1
 

@@ -2,6 +2,7 @@
 
 from math import sqrt
 
+import numpy as np
 import scipy  # whose parts are imported when first used
 
 from openset._types import UndefinedMetricError
@@ -57,26 +58,55 @@ def _pair(claim: Claim, names: list[str]) -> tuple[str, str] | None:
 
 
 def _from_results(evidence: Evidence, claim: Claim, metric: str) -> Interval | str:
-    """Student's interval over paired runs, or why there is none."""
+    """Student's interval over paired draws of classes, or why there is none.
+
+    Runs of one draw (seeds, and whatever else was repeated) are averaged first: they
+    are not independent. With a single draw they are all there is.
+    """
     if evidence.results is None:
         return "no results"
     rows = evidence.results.where(metric=metric)
-    by = "detector" if len({row.detector for row in rows}) > 1 else "model"
-    pair = _pair(claim, list(dict.fromkeys(getattr(row, by) for row in rows)))
-    if pair is None:
-        return f"results hold no two methods to compare in {metric}"
-    two = Results(row for row in rows if getattr(row, by) in pair)
+    found = _columns(rows, claim)
+    if len(found) != 1:
+        why = "no two methods to compare" if not found else "several ways to compare"
+        return f"results hold {why} in {metric}; name two: Claim(better=, worse=)"
+    ((by, (better, worse)),) = found.items()
+    two = [row for row in rows if getattr(row, by) in {better, worse}]
+    draws = sorted({(row.protocol, row.repeat) for row in two})
+    spreads = []
     try:
-        paired = two.paired(by)
-    except ValueError as error:
+        for protocol, repeat in draws:
+            of_draw = [r for r in two if (r.protocol, r.repeat) == (protocol, repeat)]
+            paired = Results(of_draw).paired(by)
+            spreads.append(np.subtract(*(paired.get(n, []) for n in (better, worse))))
+    except ValueError as error:  # runs are missing
         return str(error)
-    spread = paired[pair[0]] - paired[pair[1]]
-    if spread.size < 2:
+    n_runs = sum(spread.size for spread in spreads)
+    if n_runs < 2:
         return f"results hold one run of {metric} only"
-    half = float(scipy.stats.t.ppf((1 + LEVEL) / 2, spread.size - 1))
-    half *= float(spread.std(ddof=1)) / sqrt(spread.size)
-    mean = float(spread.mean())
-    return Interval(mean - half, mean + half, LEVEL, f"t, {spread.size} paired runs")
+    if len(draws) > 1:
+        values = np.array([spread.mean() for spread in spreads])
+        told = f"t, {len(draws)} paired draws of the classes"
+        told += f", means of {n_runs} runs" if n_runs > len(draws) else ""
+    else:
+        values = spreads[0]
+        told = f"t, {n_runs} paired runs, all repeats of one draw of the classes: "
+        told += "other classes may differ more"
+    half = float(scipy.stats.t.ppf((1 + LEVEL) / 2, values.size - 1))
+    half *= float(values.std(ddof=1)) / sqrt(values.size)
+    mean = float(values.mean())
+    return Interval(mean - half, mean + half, LEVEL, told)
+
+
+def _columns(rows: Results, claim: Claim) -> dict[str, tuple[str, str]]:
+    """Return the columns that hold the two names of a claim, or just two names."""
+    found = {}
+    for by in ("method", "detector", "model"):
+        names = list(dict.fromkeys(getattr(row, by) for row in rows))
+        pair = _pair(claim, names)
+        if pair is not None:
+            found[by] = pair
+    return found
 
 
 def _from_scores(evidence: Evidence, claim: Claim, metric: str) -> Interval | str:

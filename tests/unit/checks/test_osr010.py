@@ -159,3 +159,58 @@ def test_samples_in_another_order_are_told_by_ids_or_not_compared():
 def test_a_claim_is_a_positive_number(difference):
     with pytest.raises(ValueError, match="Claim: difference must be a number"):
         checks.run(claim=difference)
+
+
+def over_draws(*, n_draws=5, by="method", spread=0.02, shift=0.1):
+    """Three seeds a draw; the draws differ by far more than the seeds."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for repeat in range(n_draws):
+        of_draw = shift + spread * rng.normal()
+        for seed in range(3):
+            for name, more in (("openauc", of_draw), ("softmax", 0.0)):
+                value = 0.7 + more + 0.001 * rng.normal()
+                who = {by: name} | ({"detector": "msp"} if by != "detector" else {})
+                row = Result(repeat=repeat, seed=seed, metric="oscr", value=value, **who)
+                rows.append(row)
+    return Results(rows)
+
+
+@pytest.mark.parametrize("by", ["method", "detector", "model"])
+def test_claims_are_checked_for_training_methods_detectors_and_models(by):
+    for claim in (0.02, Claim(0.02, better="openauc", worse="softmax")):
+        found = look("OSR010", results=over_draws(by=by), headline="oscr", claim=claim)
+        assert found.status == "passed", found.message
+        much = replace(claim, difference=0.4) if isinstance(claim, Claim) else 0.4
+        study = {"results": over_draws(by=by), "headline": "oscr", "claim": much}
+        assert look("OSR010", **study).is_finding
+
+
+def test_seeds_of_a_draw_are_averaged_and_repeats_of_one_draw_are_named():
+    table = over_draws(shift=0.02, spread=0.04)
+    draws = [table.where(repeat=i).paired("method") for i in range(5)]
+    means = [np.mean(one["openauc"] - one["softmax"]) for one in draws]
+    span = stats.ttest_1samp(means, 0).confidence_interval(0.95)
+    found = look("OSR010", results=table, headline="oscr", claim=0.02)
+    assert found.is_finding
+    assert f"{span.low:.4f} to {span.high:.4f}" in found.message
+    assert "5 paired draws of the classes, means of 15 runs" in found.message
+    one = look("OSR010", results=over_draws(n_draws=1), headline="oscr", claim=0.05)
+    assert "all repeats of one draw of the classes" in one.message
+
+
+def test_the_margin_is_half_of_the_interval():
+    # About 0.01 to 0.03 for a claim of 0.02: four times the margin would not do.
+    values = np.array([0.016, 0.0205, 0.0235])
+    span = stats.ttest_1samp(values, 0).confidence_interval(0.95)
+    assert (span.high - span.low) / 2 < 0.02 < (span.high - span.low) * 2
+    table = results(a=0.7 + values, b=[0.7] * 3)
+    found = look("OSR010", results=table, headline="openauc", claim=0.02)
+    assert found.status == "passed", found.message
+
+
+def test_a_draw_without_one_of_the_methods_is_named():
+    table = over_draws()
+    part = Results(r for r in table if (r.repeat, r.method) != (2, "softmax"))
+    found = look("OSR010", results=part, headline="oscr", claim=0.02)
+    assert found.status == "not applicable"

@@ -2,7 +2,6 @@
 
 import json
 
-import numpy as np
 import torch
 from numpy.testing import assert_array_equal
 

@@ -227,7 +227,9 @@ def test_scod_risk_is_the_mean_cost_of_accepted_samples(made, beta):
 def test_oaa_counts_right_samples_accepted_and_others_rejected(made):
     s, threshold = made
     assert metrics.oaa(s, threshold) == approx(brute.oaa(s, threshold))
-    assert metrics.oaa(s, threshold) >= metrics.osa(s, threshold, alpha="counts") - 1e-12
+    assert (
+        metrics.oaa(s, threshold) >= metrics.osa(s, threshold, alpha="counts") - 1e-12
+    )
 
 
 @given(scores_and_threshold())

@@ -171,7 +171,9 @@ def over_draws(*, n_draws=5, by="method", spread=0.02, shift=0.1):
             for name, more in (("openauc", of_draw), ("softmax", 0.0)):
                 value = 0.7 + more + 0.001 * rng.normal()
                 who = {by: name} | ({"detector": "msp"} if by != "detector" else {})
-                row = Result(repeat=repeat, seed=seed, metric="oscr", value=value, **who)
+                row = Result(
+                    repeat=repeat, seed=seed, metric="oscr", value=value, **who
+                )
                 rows.append(row)
     return Results(rows)
 

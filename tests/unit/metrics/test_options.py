@@ -236,7 +236,8 @@ def test_what_is_infinite_throughout_can_only_be_accepted():
 
 def test_an_operational_accuracy_takes_its_weight_and_preference_on_both_sets():
     test, calibration = draw(0), draw(1)
-    for alpha, prefer in product(("counts", 0.2, 0.9), ("smallest", "highest", "widest")):
+    preferences = ("smallest", "highest", "widest")
+    for alpha, prefer in product(("counts", 0.2, 0.9), preferences):
         chosen = metrics.osa_optimum(calibration, alpha=alpha, prefer=prefer)
         expected = metrics.osa(test, chosen.threshold, alpha=alpha)
         found = metrics.oosa(test, calibration, alpha=alpha, prefer=prefer)

@@ -11,7 +11,7 @@ import pytest
 HERE = Path(__file__).resolve().parent
 
 # They import torchvision, which need not fit torch: their tests run their examples.
-names = ("lightning", "torchmetrics", "transformers")
+names = ("torchmetrics", "transformers")
 collect_ignore = [f"src/openset/integrations/{name}.py" for name in names]
 if find_spec("triton") is None:  # a GPU's libraries
     collect_ignore.append("src/openset/detectors/_row_kernels.py")

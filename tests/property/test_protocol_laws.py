@@ -82,17 +82,16 @@ def test_openness_grows_with_unknown_classes_and_stays_below_one(n_known, n_unkn
 def test_folds_never_train_on_what_they_test(data, seed, n_folds, unknowns):
     sizes = data.draw(st.lists(st.integers(n_folds, 9), min_size=4, max_size=6))
     labels = np.repeat(np.arange(len(sizes)), sizes)
-    p = Protocol(
-        known=[0, 2], unknown=[3], surrogate=[1], negative=range(4, len(sizes))
-    )
+    data_set = datasets.from_arrays(labels[:, None] * 1.0, labels, name="set")
+    p = Protocol(known=["0", "2"], unknown=["3"], seed=seed)
     tested = []
-    for f in protocols.folds(labels, p, n_folds, unknowns=unknowns, rng=seed):
-        used = [*f.train, *f.test, *f.surrogate, *f.negative]
-        assert len(set(used)) == len(used)
-        assert set(labels[f.train]) == {0, 2}
-        assert set(labels[f.test]) <= {0, 2, 3}
-        tested.extend(f.test[labels[f.test] != 3])
-    assert sorted(tested) == np.flatnonzero(np.isin(labels, p.known)).tolist()
+    for f in datasets.folds(data_set, p, n_folds, unknowns=unknowns):
+        train, test = ([int(one[4:]) for one in s.ids] for s in (f.train, f.test))
+        assert not set(train) & set(test)
+        assert set(labels[train]) == {0, 2}
+        assert set(labels[test]) <= {0, 2, 3}
+        tested.extend(row for row in test if labels[row] != 3)
+    assert sorted(tested) == np.flatnonzero(np.isin(labels, [0, 2])).tolist()
 
 
 @given(st.data(), seeds, st.integers(1, 4), st.sampled_from(["dealt", "shared"]))

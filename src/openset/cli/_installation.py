@@ -21,6 +21,7 @@ BASE = (
     "typer",
     "rich",
     "filelock",
+    "pooch",
 )
 
 NETWORKS = ("torchvision", "timm", "transformers")
@@ -71,12 +72,6 @@ EXTRAS = (
         "torchmetrics",
         ("torchmetrics",),
         "metrics inside training loops",
-        imports="torchvision",
-    ),
-    Extra(
-        "lightning",
-        ("pytorch-lightning",),
-        "a callback for Lightning's Trainer",
         imports="torchvision",
     ),
     Extra(

@@ -258,6 +258,9 @@ def command(
     if not data:
         msg = f"{_CALLER}: --data must be given, got none. See openset train --help"
         raise ValueError(msg)
+    if pretrained and weights is not None:
+        msg = f"{_CALLER}: --weights must be left out with --pretrained, got {weights}"
+        raise ValueError(msg)
     need_root(_CALLER, root)
     read = cache(lambda: load_data(data, root, option="--data"))
     with naming_options(settings or [], tune or []):

@@ -1,6 +1,7 @@
 """Cuts a data set into the parts of a protocol, or into folds."""
 
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -250,7 +251,27 @@ def _sets(
             )
             raise ValueError(msg)
         found[part] = other
+    _need_other_names(caller, protocol, {"known": dataset, **found})
     return found
+
+
+def _need_other_names(
+    caller: str, protocol: Protocol, sets: dict[str, Dataset]
+) -> None:
+    """Refuse two data sets of one name: ids would say that their rows are the same."""
+    for (one, a), (other, b) in combinations(sets.items(), 2):
+        # Loaded twice, it is the same one.
+        is_same = a is b or (
+            protocol.source_of(one) == protocol.source_of(other)
+            and np.array_equal(a.labels, b.labels)
+        )
+        if a.name == b.name and not is_same:
+            msg = (
+                f"{caller}: {one} and {other} must have different names, got "
+                f"{a.name!r} twice. Ids of samples begin with it: "
+                "from_arrays(..., name='...')"
+            )
+            raise ValueError(msg)
 
 
 def _same_labels(caller: str, name: str, dataset: Dataset, source: str) -> None:

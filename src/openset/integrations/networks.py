@@ -145,11 +145,12 @@ def _by_name(source: str, pixels: Pixels, options: Options) -> Classifier:
     kind, _, name = source.partition(":")
     if not name:
         msg = _check.must(
-            "timm:NAME, torchvision:NAME, hf:NAME, package.module:name, an ONNX file, "
-            "or a folder of openset train",
+            "timm:NAME, torchvision:NAME, hf:NAME, package.module:name, or an ONNX "
+            "file",
             caller=CALLER,
             name="network",
             got=repr(source),
+            remedy="A folder of openset train: train.Trained.load(folder).apply",
         )
         raise ValueError(msg)
     if kind == "hf":

@@ -3,7 +3,6 @@
 from openset.protocols import classes, sampling
 from openset.protocols._class_draws import default, holdout, operational, outlier
 from openset.protocols._draws import Draws, load
-from openset.protocols._folds import folds
 from openset.protocols._grid import grid, leave_classes_out
 from openset.protocols._openness import openness, pairs
 from openset.protocols._protocol import Protocol
@@ -21,7 +20,6 @@ __all__ = [
     "candidates",
     "classes",
     "default",
-    "folds",
     "grid",
     "holdout",
     "leave_classes_out",

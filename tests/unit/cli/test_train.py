@@ -433,6 +433,10 @@ def test_names_of_method_and_recipe_are_listed_once(draws, flag):
             "--split must be left out with --all-splits, got '0'",
         ),
         (["-m", "softmax"], "--data must be given"),
+        (
+            ["-m", "softmax", *QUICK, "--pretrained", "--weights", "w.safetensors"],
+            "--weights must be left out with --pretrained, got w.safetensors",
+        ),
         (["-m", "best", *QUICK], "--method must be one of 'softmax'"),
         (["-m", "softmax", *QUICK, "--max-train", 0], "--max-train must be an integer"),
         (["-m", "softmax", *QUICK, "--max-train", 2], "--max-train must be enough for"),

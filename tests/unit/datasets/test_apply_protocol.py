@@ -134,6 +134,20 @@ def test_every_part_may_have_its_own_source(zoo, other):
     assert repr(made) == "Cut(train=10, negative=10, surrogate=10, test=20)"
 
 
+def test_two_data_sets_of_one_name_are_refused(zoo, other):
+    """Row 3 of one and row 3 of the other would be the same sample."""
+    a, b = (replace(one, name="arrays", label_set="") for one in (zoo, other))
+    p = protocols.outlier(5, 3, 2, 2)
+    for function in (cut, folds):
+        with pytest.raises(ValueError, match="must have different names, got 'arrays'"):
+            function(a, p, unknown=b)
+    made = cut(a, p, unknown=replace(b, name="others"))
+    assert len(set(made.test.ids.tolist())) == len(made.test)
+    p = replace(p, unknown=["x"], negative=["y"], negative_source="unknown set")
+    made = cut(a, p, unknown=replace(b, name="o"), negative=replace(b, name="o"))
+    assert not set(made.negative.ids) & set(made.test.ids)
+
+
 def test_unlisted_samples_are_called_by_their_name():
     data = from_arrays(np.eye(6), [0, 0, 1, 1, 0, 1], classes=["a", "b"], name="texts")
     labels = np.array([0, -1, 1, 1, 0, -1])

@@ -36,62 +36,36 @@ def expected(network, known, labels, unknown, detector="msp"):
     }
 
 
-def test_lightning_logs_the_metrics_of_every_validation(tmp_path):
-    pl = pytest.importorskip("pytorch_lightning", reason="the extra lightning")
-    from openset.integrations.lightning import OpenSetCallback  # noqa: PLC0415
+def test_lightning_logs_the_openauc_of_all_batches_not_their_mean(tmp_path):
+    pl = pytest.importorskip("pytorch_lightning", reason="a neighbour")
+    pytest.importorskip("torchmetrics", reason="an extra")
+    from openset.integrations.torchmetrics import OpenAUC  # noqa: PLC0415
 
     class Module(pl.LightningModule):
         def __init__(self):
             super().__init__()
-            self.network = torch.nn.Linear(4, 3)
-
-        def forward(self, inputs):
-            return self.network(inputs)
-
-        def training_step(self, batch, _):
-            return torch.nn.functional.cross_entropy(self(batch[0]), batch[1])
+            self.network, self.openauc = torch.nn.Linear(4, 3), OpenAUC()
 
         def validation_step(self, batch, _):
-            pass
-
-        def configure_optimizers(self):
-            return torch.optim.SGD(self.parameters(), lr=0.5)
-
-    def loader(*tensors):
-        data = torch.utils.data.TensorDataset(*tensors)
-        return torch.utils.data.DataLoader(data, batch_size=16)
+            inputs, labels = batch
+            known, predicted = self.network(inputs).max(dim=1)
+            self.openauc.update(known=known, predicted=predicted, labels=labels)
+            self.log("val_openauc", self.openauc)
 
     known, labels = samples(50, seed=1)
     unknown, _ = samples(40, seed=2, known=False)
-    callback = OpenSetCallback(loader(unknown), detector="maxlogit")
-    seen = []
-
-    class Remember(pl.Callback):
-        def on_validation_end(self, trainer, module):
-            if not trainer.sanity_checking:
-                values = expected(module, known, labels, unknown, "maxlogit")
-                seen.append((dict(trainer.callback_metrics), values))
-
-    trainer = pl.Trainer(
-        max_epochs=2,
-        accelerator="cpu",
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[callback, Remember()],
-        default_root_dir=tmp_path,
+    data = torch.utils.data.TensorDataset(
+        torch.cat([known, unknown]), torch.cat([labels, torch.full((40,), -1)])
     )
-    trainer.fit(Module(), loader(*samples(80, seed=0)), loader(known, labels))
-    assert len(seen) == 2
-    for logged, values in seen:
-        for name, value in values.items():
-            assert float(logged[f"val_{name}"]) == pytest.approx(value, abs=1e-6)
-    assert seen[0][1] != seen[1][1]
-    bare = OpenSetCallback(loader(unknown), known=[known])
-    trainer.callbacks[:] = [bare]
-    with pytest.raises(ValueError, match=r"known must be batches \(inputs, labels\)"):
-        trainer.validate(Module(), loader(known, labels), verbose=False)
+    quiet = dict.fromkeys(
+        ("logger", "enable_progress_bar", "enable_model_summary"), False
+    )
+    trainer = pl.Trainer(accelerator="cpu", default_root_dir=tmp_path, **quiet)
+    module = Module()
+    loader = torch.utils.data.DataLoader(data, batch_size=16)
+    (logged,) = trainer.validate(module, loader, verbose=False)
+    wanted = expected(module.network, known, labels, unknown, "maxlogit")["openauc"]
+    assert logged["val_openauc"] == pytest.approx(wanted, abs=1e-6)
 
 
 def test_the_trainer_of_hugging_face_logs_and_returns_the_metrics(tmp_path):

@@ -261,6 +261,51 @@ def test_an_onnx_file_and_the_module_it_was_made_of_agree(tmp_path):
     assert_allclose(b.logits, expected, atol=1e-4)
 
 
+def linear_file(path, *, nodes):
+    """Write a file whose last layer is made of these nodes."""
+    onnx = pytest.importorskip("onnx", reason="an extra")
+    rng = np.random.default_rng(0)
+    shapes = {"W": (12, 5), "T": (5, 12), "b": (5,), "row": (1, 5)}
+    tensor = onnx.helper.make_tensor_value_info
+    float32 = onnx.TensorProto.FLOAT
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node("Flatten", ["x"], ["f"])]
+        + [onnx.helper.make_node(kind, *at, **more) for kind, at, more in nodes],
+        "linear",
+        [tensor("x", float32, ["n", 3, 2, 2])],
+        [tensor("y", float32, ["n", 5])],
+        [
+            onnx.numpy_helper.from_array(rng.normal(size=s).astype(np.float32), n)
+            for n, s in shapes.items()
+        ],
+    )
+    opset = [onnx.helper.make_opsetid("", 18)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), path)
+    return path
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [("Gemm", (["f", "T", "b"], ["y"]), {"transB": 1})],
+        [("Gemm", (["f", "W", "b"], ["y"]), {"alpha": 0.5, "beta": 2.0})],
+        [("Gemm", (["f", "W"], ["y"]), {})],
+        [("MatMul", (["f", "W"], ["y"]), {})],
+        [("MatMul", (["f", "W"], ["z"]), {}), ("Add", (["b", "z"], ["y"]), {})],
+        [("MatMul", (["f", "W"], ["z"]), {}), ("Add", (["z", "row"], ["y"]), {})],
+        [("Gemm", (["f", "W", "b"], ["z"]), {}), ("Flatten", (["z"], ["y"]), {})],
+    ],
+)
+def test_the_last_layer_of_an_onnx_file_is_found(tmp_path, nodes):
+    network = networks.load(linear_file(tmp_path / "model.onnx", nodes=nodes))
+    head_gives_logits(network.apply(IMAGES, progress=False))
+
+
+def test_what_is_no_network_is_not_offered():
+    with pytest.raises(ValueError, match=r"or an ONNX file, got 'runs'.*train.Trained"):
+        networks.load("runs")
+
+
 def coloured(folder, n=12):
     """Write images of two classes, and of one more, in a folder for each."""
     for name, shade in (("red", 0), ("green", 1), ("blue", 2)):

@@ -14,7 +14,7 @@ from openset.integrations.onnx import _network
 from openset.outputs import Invalid, Outputs, WithGaps
 
 with _extras.importing("openset.integrations.onnx", "onnx"):
-    from onnx import ModelProto, helper, numpy_helper
+    from onnx import helper
 
 _CALLER = "networks.load"
 _TYPES = {"tensor(float)": "float32", "tensor(uint8)": "uint8"}
@@ -37,7 +37,7 @@ class OnnxClassifier:
         runtime = _extras.optional(_CALLER, "onnxruntime", name="onnx")
         model = _network.load(path, None)
         logits, features = _network.tensors(model, None, None, needs_features=True)
-        head = _head(model, logits)
+        head = _network.head(model, logits)
         del model.graph.output[:]
         for name in (logits, features):
             model.graph.output.append(helper.make_empty_tensor_value_info(str(name)))
@@ -104,19 +104,3 @@ class OnnxClassifier:
         if out is None:
             return result
         return Outputs.load(result.save(out), invalid=invalid)
-
-
-def _head(model: ModelProto, logits: str) -> dict[str, Any]:
-    """Return weight and bias of the last linear layer, if the file has them."""
-    values = {one.name: one for one in model.graph.initializer}
-    makers = {name: node for node in model.graph.node for name in node.output}
-    node = makers.get(logits)
-    if node is None or node.op_type != "Gemm" or node.input[1] not in values:
-        return {}
-    weight = numpy_helper.to_array(values[node.input[1]])
-    turned = any(a.name == "transB" and a.i for a in node.attribute)
-    weight = weight if turned else weight.T
-    bias = np.zeros(len(weight), weight.dtype)
-    if len(node.input) > 2 and node.input[2] in values:
-        bias = numpy_helper.to_array(values[node.input[2]])
-    return {"weight": weight.copy(), "bias": bias.copy()}

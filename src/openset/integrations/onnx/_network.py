@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from openset import _check, _extras
 from openset._types import ArtefactError
 from openset.integrations.onnx._sample import CALLER
@@ -139,7 +141,7 @@ def tensors(
     if not needs_features:
         return logits, None
     if features is None:
-        features = _input_of_head(logits, makers, model)
+        features = _input_of_head(logits, model)
     return logits, features
 
 
@@ -202,14 +204,32 @@ def _refuse_name(what: str, got: str | None, names: Sequence[str]) -> None:
     raise ValueError(msg)
 
 
-def _input_of_head(logits: str, makers: dict[str, NodeProto], model: ModelProto) -> str:
-    """Search back from the logits to the last linear layer; return its input."""
-    node = _before_same(makers.get(logits), makers)
+def _last_layer(
+    logits: str, model: ModelProto
+) -> tuple[NodeProto | None, Sequence[str]]:
+    """Search back from the logits to the last linear layer, and what is added to it.
+
+    Its node is a Gemm or a MatMul if there is one, else what was found instead.
+    """
+    makers = {name: node for node in model.graph.node for name in node.output}
     weights = {entry.name for entry in model.graph.initializer}
-    if node is not None and node.op_type == "Add":
-        # x W + b, the bias on either side.
-        before = [makers.get(name) for name in node.input if name not in weights]
-        node = before[0] if len(before) == 1 else None
+    node = _before_same(makers.get(logits), makers)
+    if node is None or node.op_type != "Add":
+        return node, list(node.input[2:3]) if node is not None else []
+    # x W + b, the bias on either side.
+    constant = [name for name in node.input if _is_constant(name, weights, makers)]
+    before = [makers.get(name) for name in node.input if name not in constant]
+    found = _before_same(before[0], makers) if len(before) == 1 else None
+    return found, constant
+
+
+def _is_constant(name: str, weights: set[str], makers: dict[str, NodeProto]) -> bool:
+    return name in weights or (name in makers and makers[name].op_type == "Constant")
+
+
+def _input_of_head(logits: str, model: ModelProto) -> str:
+    """Return the input of the last linear layer."""
+    node, _ = _last_layer(logits, model)
     if node is None or node.op_type not in ("Gemm", "MatMul"):
         got = "nothing" if node is None else f"a {node.op_type}"
         msg = _check.must(
@@ -221,6 +241,26 @@ def _input_of_head(logits: str, makers: dict[str, NodeProto], model: ModelProto)
         )
         raise ValueError(msg)
     return node.input[0]
+
+
+def head(model: ModelProto, logits: str) -> dict[str, Any]:
+    """Return weight and bias of the last linear layer, if the file has them."""
+    node, added = _last_layer(logits, model)
+    values = {one.name: one for one in model.graph.initializer}
+    for one in model.graph.node:
+        if one.op_type == "Constant" and one.attribute[0].HasField("t"):
+            values[one.output[0]] = one.attribute[0].t
+    names = (*(() if node is None else node.input[1:2]), *added)
+    if node is None or not all(name in values for name in names):
+        return {}
+    arrays = [onnx.numpy_helper.to_array(values[name]) for name in names]
+    options = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+    weight = arrays[0] * arrays[0].dtype.type(options.get("alpha", 1))
+    weight = weight if options.get("transB") else weight.T
+    bias = np.zeros(len(weight), weight.dtype)
+    for one in arrays[1:]:
+        bias = bias + one.ravel() * one.dtype.type(options.get("beta", 1))
+    return {"weight": weight.copy(), "bias": bias}
 
 
 def check_names(model: ModelProto, names: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from openset import _check
+from openset import _check, detectors
 from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.datasets import Samples
@@ -152,17 +152,9 @@ def from_all(fabric: Any, tensor: Tensor) -> Tensor:
 
 
 def logit_scores(outputs: Outputs) -> dict[str, Scores]:
-    """Return scores by largest logit and by largest probability."""
-    logits = np.asarray(outputs.logits, dtype=np.float64)
-    top = logits.max(axis=1)
-    probability = 1 / np.exp(logits - top[:, None]).sum(axis=1)
-    common: dict[str, Any] = {
-        "labels": outputs.labels,
-        "predicted": logits.argmax(axis=1),
-        "groups": outputs.groups,
-        "ids": outputs.ids,
-    }
+    """Return the scores of the detectors maxlogit and msp, which is log-odds."""
+    known = outputs.take(outputs.labels != UNKNOWN)  # they learn nothing from it
     return {
-        "maxlogit": Scores(known=top, **common),
-        "msp": Scores(known=probability, **common),
+        name: detectors.make(name).fit(known).score(outputs)
+        for name in ("maxlogit", "msp")
     }

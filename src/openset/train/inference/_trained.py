@@ -22,6 +22,11 @@ from openset.train.inference._trained_network import TrainedNetwork, restore
 from openset.train.jobs._spec import Spec
 
 _SCHEMA = 1
+_SCALES = {
+    "published": "as the method was published",
+    "maxlogit": "the largest logit",
+    "msp": "log-odds of the largest probability, as the detector msp",
+}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,7 +42,7 @@ class Trained:
         splits), and "validation", "negative", "surrogate" where the protocol has them.
     scores
         Test `Scores` by score: "published" (the one the method was published with),
-        "maxlogit" and "msp".
+        "maxlogit" and "msp": the scores of these detectors, msp as log-odds.
     published
         `Scores` of every part, by the score the method was published with.
     log
@@ -173,6 +178,7 @@ class Trained:
             "schema": _SCHEMA,
             "spec": self.spec,
             "test": found,
+            "scales": _SCALES,
             "shape": self.shape,
             "log": self.log,
         }

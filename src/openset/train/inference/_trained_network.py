@@ -145,7 +145,8 @@ class TrainedNetwork(nn.Module):
     def moved(self, inputs: Tensor, step: Odin | LayerStep) -> Tensor:
         """Return inputs as the network takes them, perturbed by the step."""
         parts = []
-        for batch in inputs.split(_AT_ONCE):
+        for part in inputs.split(_AT_ONCE):
+            batch = part.to(self.learner.device)
             is_bytes = batch.dtype == torch.uint8
             resized = self.pipeline.resized(batch) if is_bytes else batch
             (made,), _ = step.moved(self, (self.learner.prepared(resized),), {})

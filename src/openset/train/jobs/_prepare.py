@@ -42,7 +42,7 @@ class PreparedJob:
 
 def prepare_all(jobs: Iterable[Job], *, precision: str) -> list[PreparedJob]:
     """Prepare several jobs; those on the same data and protocol share the samples."""
-    cuts: dict[Any, tuple[Cut, str]] = {}
+    cuts: dict[Any, tuple[Cut, str, str]] = {}
     prepared = []
     for job in jobs:
         is_name = isinstance(job.data, str | Path)
@@ -53,12 +53,15 @@ def prepare_all(jobs: Iterable[Job], *, precision: str) -> list[PreparedJob]:
         key = (data, others, job.protocol, job.split, *size, str(job.root))
         if key not in cuts:
             cut, name = _cut(job)
-            cuts[key] = _limited(cut, job.max_train), name
+            limited = _limited(cut, job.max_train)
+            cuts[key] = limited, name, _fingerprint.of_cut(limited)
         prepared.append(_prepared(job, *cuts[key], precision))
     return prepared
 
 
-def _prepared(job: Job, cut: Cut, name: str, precision: str) -> PreparedJob:
+def _prepared(
+    job: Job, cut: Cut, name: str, samples: str, precision: str
+) -> PreparedJob:
     """Write down what determines the result of a job."""
     kind = methods.find(job.method)
     needs = issubclass(kind, WithNegatives) and kind.needs_negatives
@@ -93,7 +96,7 @@ def _prepared(job: Job, cut: Cut, name: str, precision: str) -> PreparedJob:
         options=dict(job.options or {}),
         precision=precision,
         accumulate=int(job.accumulate),
-        samples=_fingerprint.of_cut(cut),
+        samples=samples,
     )
     return PreparedJob(
         spec=spec,

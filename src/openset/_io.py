@@ -309,10 +309,9 @@ def unsealed(folder: Path, *, content: bool = True) -> str:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Add the file name to errors about its content."""
+    """Add a note with the file's name to errors about its content."""
     try:
         yield
     except (ValueError, TypeError) as error:
-        again = type(error)(f"{path}: {error}")
-        again.__dict__.update(error.__dict__)
-        raise again from error
+        error.add_note(f"in {path}")
+        raise

@@ -4,6 +4,7 @@ import io
 import logging
 import re
 import sys
+import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.text import Text
 from typer.main import get_command, get_group
 
 import openset
@@ -142,11 +144,12 @@ def _log_to_stderr() -> Callable[[], None]:
 
 
 def _message(error: Exception) -> str:
-    """Return the message of an error; system errors begin with the name of the file."""
+    """Return the message of an error, with the notes that say where it arose."""
+    text = str(error)
     if isinstance(error, OSError) and error.strerror and error.filename:
         # A file is written under a temporary name, then renamed: show the final name.
-        return f"{error.filename2 or error.filename}: {error.strerror}"
-    return str(error)
+        text = f"{error.filename2 or error.filename}: {error.strerror}"
+    return "\n".join([text, *getattr(error, "__notes__", ())])
 
 
 @contextmanager
@@ -191,16 +194,21 @@ def _at_home(words: list[str]) -> list[str]:
     ]
 
 
-def main() -> None:
-    """Run a command; print errors that users can fix as one line, without traceback."""
+def main(words: list[str] | None = None) -> None:
+    """Run a command; print errors that users can fix as one line.
+
+    With ``--verbose`` the traceback comes before it.
+    """
+    words = _at_home(sys.argv[1:] if words is None else words)
     for stream in (sys.stdout, sys.stderr):  # of a terminal without, say, the letter ü
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
             stream.reconfigure(errors="backslashreplace")
     try:
         # Modules in the current folder can be used: openset score -d my:Margin.
         with _plugins.searching(Path.cwd()), _warnings_in_one_line():
-            sys.argv[1:] = _at_home(sys.argv[1:])  # on Windows, app expands the others
-            app()
+            app(words)
     except _SHOWN_IN_ONE_LINE as error:
+        if {"--verbose", "-v"} & set(words):
+            ERRORS.print(Text(traceback.format_exc()), soft_wrap=True)
         ERRORS.say(f"[bold red]error:[/bold red] {escape(_message(error))}")
         sys.exit(2)

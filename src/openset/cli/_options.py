@@ -132,9 +132,8 @@ def naming(command: str, options: Mapping[str, str] | None = None) -> Iterator[N
         if len(error.args) != 1 or not isinstance(error.args[0], str):
             raise
         text = in_options(error.args[0], command, options or {})
-        if text == error.args[0]:
-            raise
-        raise type(error)(text) from error
+        error.args = (text,)  # its class may not be made of a text alone
+        raise
 
 
 def in_options(message: str, command: str, options: Mapping[str, str]) -> str:

@@ -119,6 +119,9 @@ def command(
         unknown_label=unknown_label,
         higher_is_unknown=higher_is_unknown,
     )
+    if bootstrap < 0:
+        msg = f"openset compare: --bootstrap must be >= 0, got {bootstrap}"
+        raise typer.BadParameter(msg)
     for path in paths:  # before anything else is said about them
         if not path.exists() and not score_files.is_pattern(path):
             msg = f"openset compare: no such file or folder: {path}"
@@ -129,10 +132,12 @@ def command(
     about: dict[str, Any] = {"against": against, "correction": correction}
     of_runs: dict[str, Any] = {"pool": pool, "test_share": test_share}
     if len(paths) == 1 and (paths[0].is_dir() or is_results(paths[0])):
+        _need_none({"--bootstrap": bootstrap, "--columns": columns})
         compare_study(paths[0], tested, form, level=level, **about, **of_runs)
         return
     files = score_files.find_or_name(paths)
     if any(file.has_repeats for file in files):
+        _need_none({"--bootstrap": bootstrap})
         results = stats.read_results(paths, metric or stats.METRICS, **options)
         seeds = all("{seed}" in str(path) for path in paths)
         # The metrics of results have their keys, and those to test come first.
@@ -153,6 +158,13 @@ def command(
         bootstrap=bootstrap,
         **about,
     )
+
+
+def _need_none(options: Mapping[str, object]) -> None:
+    for option, value in options.items():
+        if value:
+            msg = f"openset compare: {option} is of no use for repeats and run folders"
+            raise typer.BadParameter(msg)
 
 
 def _refuse(of_runs: Mapping[str, object]) -> None:

@@ -133,6 +133,7 @@ def command(
             "--clusters": clusters,
             "--csv": csv,
             "--latex": latex,
+            "--level": level != 0.95,  # brackets are certain
         }
         _need_none("--sketch", refused)
         _evaluate_sketch(paths, threshold, options, out=out, as_json=as_json)

@@ -137,8 +137,8 @@ def command(
         with _io.naming(Path(new)):
             decisions = opened.decide(outputs, invalid=how)
     except InvalidSamplesError as error:
-        msg = f"{error}. To answer such samples with unknown, use --invalid reject"
-        raise InvalidSamplesError(msg, error.rows) from error
+        error.add_note("To answer such samples with unknown, use --invalid reject")
+        raise
     print_cautions(opened, ERRORS)
     _say_invalid(decisions, outputs.ids)
     more = {"group": outputs.groups, "id": outputs.ids}

@@ -350,7 +350,7 @@ def test_parquet_without_samples_or_with_damage_is_refused(tmp_path):
     path = tmp_path / "a.parquet"
     shard = shards.Shard("a", path)
     pq.write_table(table.slice(0, 0), path)
-    with pytest.raises(ValueError, match=r"a\.parquet: .* at least one, got none"):
+    with pytest.raises(ValueError, match=r"at least one, got none.*\nin .*a\.parquet"):
         list(shards.read(shard, rows=10))
     options = {"compression": "none", "use_dictionary": False}
     pq.write_table(table, path, write_page_checksum=True, **options)

@@ -6,12 +6,34 @@ from difflib import get_close_matches
 from fractions import Fraction
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset._types import UNKNOWN, UndefinedMetricError
+
+
+def fail(  # noqa: PLR0917  # in the order of the sentence
+    caller: str,
+    name: str,
+    rule: str,
+    got: object,
+    remedy: str = "",
+    error: type[Exception] = ValueError,
+) -> NoReturn:
+    """Raise ``caller: name must be rule, got value``; all refusals have this form.
+
+    Examples
+    --------
+    >>> fail("KNN", "k", "in [1, 20]", 50, "Give more training samples")
+    Traceback (most recent call last):
+    ...
+    ValueError: KNN: k must be in [1, 20], got 50. Give more training samples
+    """
+    tail = f". {remedy}" if remedy else ""
+    msg = f"{caller}: {name} must be {rule}, got {got}{tail}"
+    raise error(msg)
 
 
 def must(rule: str, *, caller: str, name: str, got: object, remedy: str = "") -> str:

@@ -1,4 +1,4 @@
-"""Named arrays in ``.npz`` archives: written, and read without unpickling.
+"""The one file format: a ``.npz`` of named arrays, with a member of JSON if need be.
 
 An archive may be damaged or forged. A few kilobytes can unpack to gigabytes, and a
 header can claim any shape. So only stored and deflated members are read, each up to the
@@ -7,23 +7,40 @@ that are there.
 """
 
 import io
+import json
 import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from openset import _io
+from openset import _check, _io
 from openset._types import ArtefactError
 
+# What a damaged or forged archive can make zipfile, zlib, NumPy and json raise.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    KeyError,
+    NotImplementedError,  # a compression method zipfile lacks
+    OSError,
+    OverflowError,
+    RecursionError,
+    RuntimeError,  # a password is needed
+    ValueError,
+)
 _SHORT = 128  # bytes of most headers
+_ABOUT = "about"  # the member of JSON
+_KINDS = "biufU"  # numbers and text: nothing else is ours
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
@@ -74,6 +91,9 @@ def array(name: str, content: bytes) -> NDArray[Any]:
     if dtype.hasobject:
         msg = f"{name} holds pickled objects, which are never loaded"
         raise ValueError(msg)
+    if dtype.kind not in _KINDS or not dtype.itemsize:
+        msg = f"{name} must hold numbers or text, got dtype {dtype}"
+        raise ValueError(msg)
     wanted, have = math.prod(shape) * dtype.itemsize, len(content) - start
     if wanted != have:
         msg = (
@@ -81,10 +101,92 @@ def array(name: str, content: bytes) -> NDArray[Any]:
             f"{shape} of {dtype}, which takes {wanted}"
         )
         raise ValueError(msg)
+    # An array without entries may claim any length, and any width of its text.
+    if max((*shape, dtype.itemsize)) > len(content):
+        msg = f"{name} must be as large as its header says, got shape {shape}"
+        raise ValueError(msg)
     if not wanted:
         return np.empty(shape, dtype)
     flat = np.frombuffer(content, dtype=dtype, offset=start)
     return flat.reshape(shape, order="F" if is_fortran else "C")
+
+
+def save(
+    path: Path,
+    arrays: Mapping[str, NDArray[Any]],
+    about: Mapping[str, Any] | None = None,
+) -> None:
+    """Write named arrays and, as JSON, what they are about; :func:`load` reads both.
+
+    Object arrays, which would be pickled, raise an error.
+    """
+    for name, one in arrays.items():
+        if one.dtype.hasobject:
+            got = f"dtype {one.dtype}"
+            _check.fail(str(path), name, "numbers or strings", got, error=TypeError)
+    members = dict(arrays)
+    if about is not None:
+        members[_ABOUT] = np.array(json.dumps(about, allow_nan=False))
+    with _io.replacing(path) as temporary, temporary.open("wb") as stream:
+        np.savez(stream, **members)  # type: ignore[arg-type]
+
+
+def load(
+    caller: str,
+    source: Path | IO[bytes],
+    *,
+    kind: str = "",
+    only: Collection[str] = (),
+    most: int | None = None,
+) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Read what :func:`save` wrote, or any ``.npz``: the arrays, and what they are.
+
+    Damaged files, and those with pickled objects, raise ArtefactError.
+
+    Parameters
+    ----------
+    caller
+        For errors.
+    source
+        A file, or an open stream of its bytes.
+    kind
+        ``about["kind"]`` must be this, and ``about["schema"]`` 1.
+    only
+        The names of the arrays to read; all others stay packed.
+    most
+        Bytes that may be unpacked.
+    """
+    if isinstance(source, Path) and not source.exists():
+        msg = f"{caller}: no such file: {source}"
+        raise FileNotFoundError(msg)
+    place = source if isinstance(source, Path) else "the archive"
+    # np.load takes any file that is not a zip for a pickle: check first.
+    if not zipfile.is_zipfile(source):
+        seen = source if isinstance(source, Path) else io.BytesIO()
+        msg = f"{caller}: {place} {_why_no_archive(seen)}"
+        raise ArtefactError(msg)
+    try:
+        with zipfile.ZipFile(source) as archive:
+            members = {i.filename.removesuffix(".npy"): i for i in archive.infolist()}
+            if only:
+                members = {n: i for n, i in members.items() if n in {*only, _ABOUT}}
+            size = sum(info.file_size for info in members.values())
+            if most is not None and size > most:
+                msg = f"it must unpack to at most {most} bytes, got {size}"
+                raise ValueError(msg)  # as for any other damage
+            found = {
+                n: array(i.filename, unpacked(archive, i)) for n, i in members.items()
+            }
+        about = json.loads(str(found.pop(_ABOUT, "{}")))
+    except _DAMAGE as error:
+        msg = f"{caller}: {place} is damaged or not a .npz archive ({error})"
+        raise ArtefactError(msg) from error
+    if kind and (about.get("kind"), about.get("schema")) != (kind, 1):
+        got = f"{about.get('kind')} of schema {about.get('schema')}"
+        remedy = "Upgrade openset to read newer files"
+        rule = f"an {kind} of schema 1"
+        _check.fail(caller, str(place), rule, got, remedy, ArtefactError)
+    return found, about
 
 
 def arrays(archive: zipfile.ZipFile) -> dict[str, NDArray[Any]]:
@@ -136,19 +238,7 @@ def read(
     try:
         with zipfile.ZipFile(source) as archive:
             return arrays(archive)
-    # A damaged or forged archive can make zipfile and zlib raise any of these.
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        struct.error,
-        EOFError,
-        KeyError,
-        NotImplementedError,  # a compression method zipfile lacks
-        OSError,
-        OverflowError,
-        RuntimeError,  # a password is needed
-        ValueError,
-    ) as error:
+    except _DAMAGE as error:
         why = f"is damaged or not a .npz archive ({error}). Write it again"
         if "pickle" in str(error).lower():
             why = (

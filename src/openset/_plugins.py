@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from importlib import import_module
 from importlib.metadata import (
     EntryPoint,
     PackageNotFoundError,
@@ -21,6 +20,7 @@ from importlib.metadata import (
     version,
 )
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
 
 from openset import _check
@@ -199,24 +199,16 @@ def imported(text: str, *, caller: str, name: str = "name") -> Any:
     >>> imported("collections.abc:Mapping", caller="example")
     <class 'collections.abc.Mapping'>
     """
-    module, _, path = text.partition(":")
-    rule = "'package.module:Name'"
-    if not module or not path:
-        raise ValueError(_check.must(rule, caller=caller, name=name, got=repr(text)))
+    if not all(text.partition(":")):
+        _check.fail(caller, name, "'package.module:Name'", repr(text))
     try:
-        found = import_module(module)
-    except ImportError as error:
+        return resolve_name(text)
+    except (ImportError, AttributeError) as error:
         msg = (
-            f"{caller}: {module} of {text!r} could not be imported ({error}). Install "
-            "its package, or put its folder on PYTHONPATH"
+            f"{caller}: {text!r} could not be imported ({error}). Install its "
+            "package, or put its folder on PYTHONPATH"
         )
         raise ImportError(msg) from error
-    for part in path.split("."):
-        if not hasattr(found, part):
-            msg = f"{caller}: {text!r} must exist, got a module {module} without it"
-            raise ImportError(msg)
-        found = getattr(found, part)
-    return found
 
 
 def reference(value: Any) -> str:

@@ -69,9 +69,9 @@ def test_a_path_is_imported(registry):
     assert registry.find(f"{__name__}:Dog", caller="test") is Dog
     with pytest.raises(TypeError, match=r"an animal \(a subclass of Animal\), got str"):
         registry.find("builtins:str", caller="test")
-    with pytest.raises(ImportError, match="nowhere of 'nowhere:Cat' could not be"):
+    with pytest.raises(ImportError, match="'nowhere:Cat' could not be"):
         registry.find("nowhere:Cat", caller="test")
-    with pytest.raises(ImportError, match="a module sys without it"):
+    with pytest.raises(ImportError, match="has no attribute"):
         registry.find("sys:Cat", caller="test")
     with pytest.raises(ValueError, match=r"must be 'package\.module:Name', got ':Cat'"):
         registry.find(":Cat", caller="test")
@@ -127,7 +127,7 @@ def test_what_nobody_can_import_is_said():
 
     assert "inside a function" in reason(Inside)
     assert "script or notebook" in reason(type("A", (), {"__module__": "__main__"}))
-    assert "without it" in reason(type("A", (), {"__module__": "sys"}))
+    assert "has no attribute" in reason(type("A", (), {"__module__": "sys"}))
     shadow = type("path", (), {"__module__": "os", "__qualname__": "path"})
     assert "os:path is something else" in reason(shadow)
     assert _plugins.need_importable(Cat, caller="test") == f"{__name__}:Cat"

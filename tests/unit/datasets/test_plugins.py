@@ -174,7 +174,7 @@ def test_what_cannot_be_registered_is_explained(arguments, error, message, clean
     ("name", "error", "message"),
     [
         ("guest_birds:gone", ImportError, "'guest_birds:gone' must exist"),
-        ("guest_none:birds", ImportError, "guest_none of .* could not be imported"),
+        ("guest_none:birds", ImportError, "guest_none:birds' could not be imported"),
         ("guest_birds:THREE", TypeError, r"a function \(root\) -> Dataset, got int"),
         ("guest_birds:not_a_set", TypeError, "must be a Dataset, got list"),
     ],

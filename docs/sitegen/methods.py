@@ -147,6 +147,7 @@ def detector_page(name: str) -> str:
         "| | |",
         "|---|---|",
         f"| name | `{name}` |",
+        f"| score | {kind.score_scale} |",
         f"| needs, to fit | {_listed(kind.fit_needs)} |",
         f"| needs, to score | {_listed(kind.score_needs)} |",
         f"| cost | {cost.replace('- to fit', 'none to fit').replace('*', '·')} |",

@@ -138,7 +138,7 @@ def test_the_public_contract_holds(name, check):
 def test_facts_for_people_are_filled_in(name):
     kind = find(name)
     assert kind.name == name
-    assert "-" not in {kind.paper, kind.score_cost}
+    assert "-" not in {kind.paper, kind.score_cost, kind.score_scale}
 
 
 @everyone

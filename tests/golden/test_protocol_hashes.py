@@ -3,12 +3,9 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from openset.protocols import (
-    Protocol,
-    folds,
     grid,
     holdout,
     leave_classes_out,
@@ -46,9 +43,3 @@ def test_every_published_protocol_keeps_its_hash():
         for split in splits(name)
     }
     assert found == {k: v for k, v in GOLDEN.items() if k.startswith("published")}
-
-
-def test_folds_keep_their_rows():
-    p = Protocol(known=[0, 1], unknown=[2], seed=42)
-    rows = [f.test.tolist() for f in folds(np.repeat([0, 1, 2], [4, 3, 3]), p, 2)]
-    assert rows == [[1, 3, 4, 8, 9], [0, 2, 5, 6, 7]]

@@ -33,8 +33,8 @@ _PANELS = {
     },
     "Evaluate": {
         "evaluate": "Print all metrics of a file of scores, with confidence intervals.",
-        "detectors": "List the detectors: the inputs they need, their cost, their "
-        "paper.",
+        "detectors": "List the detectors: inputs they need, what the score is, their "
+        "cost.",
         "score": "Fit detectors on training outputs and score test outputs.",
         "compare": "Compare detectors: all metrics with intervals, and pairwise tests.",
         "check": "Check an evaluation for mistakes that make its results meaningless.",

@@ -49,6 +49,8 @@ class Detector(ABC):
         Arithmetic per sample, as text.
     paper
         Author and year.
+    score_scale
+        What the score is: ``"log-odds"``, ``"energy"``, ``"-distance"``...
     constraints
         Allowed values of the parameters (:mod:`openset.detectors.constraints`).
     casts_state
@@ -65,6 +67,7 @@ class Detector(ABC):
     fit_cost: ClassVar[str] = "-"
     score_cost: ClassVar[str] = "-"
     paper: ClassVar[str] = "-"
+    score_scale: ClassVar[str] = "-"
     constraints: ClassVar[Mapping[str, Constraint]] = {}
     casts_state: ClassVar[bool] = False
     rejects_by_argmax: ClassVar[bool] = False

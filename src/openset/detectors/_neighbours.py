@@ -47,9 +47,7 @@ def bank_batches(
 ) -> Iterator[Batch]:
     """Yield the samples of the bank: all, or `bank` random ones."""
     n = len(train)
-    size = n if bank is None else bank
-    if isinstance(size, float):
-        size = max(1, round(size * n))
+    size = n if bank is None else CountOrShare.size(bank, n)
     if size > n:
         msg = _check.must(
             f"at most {n}, the number of training samples",

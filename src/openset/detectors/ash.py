@@ -64,6 +64,7 @@ class ASH(Detector):
     score_needs = ("features",)
     score_cost = "C d"
     paper = "Djurisic et al. 2023"
+    score_scale = "energy"
     casts_state = True
     constraints = {
         "variant": OneOf(_VARIANTS),

@@ -17,6 +17,7 @@ from openset.detectors.constraints import OneOf
 from openset.outputs import Outputs
 
 _KNOTS = 257
+_NOISE = 1e-3  # knots nearer than this share of their range are one: scores round
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
@@ -26,13 +27,15 @@ class Combined(Detector, listed=False):
     .. math:: s(x) = \sum_d w_d\, R_d(s_d(x))
 
     where :math:`R_d` is the rank of the score among reference scores of detector d,
-    from 0 to 1, linear between `knots` and constant outside; tied knots share the mean
-    of their ranks. Ranks make scores of different scales comparable.
+    from 0 to 1: continuous, linear between distinct `knots`, constant outside. Tied
+    knots are one, with the middle of their ranks, and so are knots nearer than 0.001 of
+    their range, so that a rounding error moves no rank by the share of the tied ones.
+    Ranks make scores of different scales comparable.
 
-    :meth:`fit` fits every part on the training split and uses its scores there as
-    reference, with equal weights. :func:`combine` makes one from detectors that are
-    fitted already, with reference and weights of your own; so does
-    :func:`openset.selection.choose`, from calibration data.
+    The reference must be known samples that no part was fitted on: to a method that
+    stores its training samples (OSNN, KNN) those are no ordinary ones. So :meth:`fit`
+    refuses; :func:`combine` takes fitted detectors with the scores of held-out samples,
+    and :func:`openset.selection.choose` does that with calibration data.
 
     Parameters
     ----------
@@ -44,9 +47,10 @@ class Combined(Detector, listed=False):
 
     Examples
     --------
-    >>> eye = [[4.0, 0.0], [0.0, 2.0], [3.0, 0.0]]
-    >>> train = Outputs(logits=eye, labels=[0, 1, 0])
-    >>> fitted = Combined(parts=["msp"]).fit(train)
+    >>> from openset.detectors import make
+    >>> msp = make("msp").fit()
+    >>> held_out = Outputs(logits=[[4.0, 0.0], [0.0, 2.0], [3.0, 0.0]])
+    >>> fitted = combine([msp], reference=[msp.known(held_out)])
     >>> fitted.known(Outputs(logits=[[9.0, 0.0], [0.0, 3.0], [0.0, 0.0]]))
     array([1. , 0.5, 0. ])
     """
@@ -56,6 +60,7 @@ class Combined(Detector, listed=False):
     score_needs = ("logits", "features")
     fit_cost = "sum of parts"
     score_cost = "sum of parts"
+    score_scale = "rank, in [0, 1]"
     constraints = {"method": OneOf(("rank", "stacking"))}
 
     parts: tuple[tuple[str, dict[str, Any]], ...]
@@ -97,11 +102,15 @@ class Combined(Detector, listed=False):
         return {"parts": parts, "method": self.method}
 
     def _fit(self, train: Outputs) -> State:
-        fitted = [recipe.fit(train) for recipe in self.recipes]
-        scores = [one.known(train) for one in fitted]
-        made = combine(fitted, reference=scores)
-        like = train.logits if train.logits is not None else train.features
-        return {n: _xp.moved(_xp.to_numpy(a), like) for n, a in made.state.items()}
+        msg = _check.must(
+            "combined from fitted detectors and the scores of held-out known samples",
+            caller="Combined.fit",
+            name="parts",
+            got="training samples, which the parts know",
+            remedy="Use combine([part.fit(train), ...], reference=[...]), or "
+            "selection.choose",
+        )
+        raise ValueError(msg)
 
     def _ready(self, state: State, dtype: Any) -> State:
         ready = {name: state[name] for name in ("knots", "weights")}
@@ -114,7 +123,8 @@ class Combined(Detector, listed=False):
         total = None
         for i, recipe in enumerate(self.recipes):
             scores = recipe._score(part_of_state(state, i), batch)
-            ranked = state["weights"][i] * _rank(scores, state["knots"][i, :])
+            table = state["knots"][i, ...]
+            ranked = state["weights"][i] * _rank(scores, table)
             total = ranked if total is None else total + ranked
         return total
 
@@ -137,9 +147,10 @@ def combine(
     fitted
         Fitted detectors.
     reference
-        For each of them, the scores among which new scores are ranked.
+        For each of them, the scores among which new scores are ranked: of known samples
+        that none of them was fitted on.
     knots
-        Instead of `reference`: their quantiles, as :func:`knots_of` gives them.
+        Instead of `reference`: tables of ranks, as :func:`knots_of` gives them.
     weights
         One per detector; by default equal, summing to one.
     method
@@ -191,9 +202,15 @@ def combine(
 
 
 def knots_of(*sides: ArrayLike) -> NDArray[np.float64]:
-    """Quantiles of scores, with equal weight of known and unknown samples.
+    """Knots and their ranks, with equal weight of known and unknown samples.
 
     Infinite scores are moved to the ends, beyond which ranks are constant anyway.
+
+    Examples
+    --------
+    >>> knots_of([0.0, 0.0, 0.0, 1.0, 2.0])  # knots, and the rank of each
+    array([[0.  , 1.  , 2.  , 2.  , 2.  ],
+           [0.25, 0.75, 1.  , 1.  , 1.  ]])
     """
     grids = []
     for side in sides:
@@ -213,11 +230,29 @@ def knots_of(*sides: ArrayLike) -> NDArray[np.float64]:
         # a small set is used as it is
         size = min(values.size, _KNOTS) if len(sides) == 1 else _KNOTS
         grids.append(np.quantile(values, np.linspace(0, 1, size)))
-    return np.sort(np.concatenate(grids))
+    return _table(np.sort(np.concatenate(grids)))
+
+
+def _table(knots: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return distinct knots, and the rank of each in the middle of those it replaces.
+
+    The last one is repeated, so that there are as many as before.
+    """
+    last = knots.size - 1
+    spread = np.diff(np.quantile(knots, [0.01, 0.99]))[0]  # of most: some may be far
+    near = _NOISE * spread
+    starts = [0]
+    for i, knot in enumerate(knots.tolist()):
+        if knot > knots[starts[-1]] + near:
+            starts.append(i)
+    ends = np.append(starts[1:], knots.size)
+    middle = (np.array(starts) + ends - 1) / (2 * max(last, 1))
+    places = np.minimum(np.arange(last + 1), len(starts) - 1)
+    return np.stack([knots[starts][places], middle[places]])
 
 
 def _check_alike(knots: Sequence[NDArray[np.float64]]) -> None:
-    sizes = [one.size for one in knots]
+    sizes = [one.shape[1] for one in knots]
     if len(set(sizes)) > 1:
         msg = _check.must(
             f"of one length, or of {_KNOTS} scores or more each",
@@ -229,31 +264,22 @@ def _check_alike(knots: Sequence[NDArray[np.float64]]) -> None:
         raise ValueError(msg)
 
 
-def rank(scores: NDArray[np.float64], knots: NDArray[np.float64]) -> NDArray[Any]:
-    """Rank scores among knots, from 0 to 1."""
-    return _rank(scores, knots)
+def rank(scores: NDArray[np.float64], table: NDArray[np.float64]) -> NDArray[Any]:
+    """Rank scores from 0 to 1, by the table of :func:`knots_of`."""
+    return _rank(scores, table)
 
 
-def _rank(scores: Array, knots: Array) -> Array:
-    xp = _xp.array_namespace(knots)
+def _rank(scores: Array, table: Array) -> Array:
+    xp = _xp.array_namespace(table)
+    knots, ranks = table[0, :], table[1, :]
+    s = xp.clip(xp.astype(scores, knots.dtype), knots[0], knots[-1])
     last = knots.shape[0] - 1
-    s = xp.astype(scores, knots.dtype)
-    left = xp.searchsorted(knots, s, side="left")
-    right = xp.searchsorted(knots, s, side="right")
-    # Knots equal to the score: the mean of their ranks.
-    tied = xp.astype(left + right - 1, knots.dtype) / 2
-    # Else between two knots (or before the first, or after the last).
-    under = xp.take(knots, xp.where(left > 0, left - 1, xp.zeros_like(left)))
-    over = xp.take(knots, xp.where(left > last, xp.full_like(left, last), left))
-    is_between = over > under
-    width = xp.where(is_between, over - under, xp.ones_like(over))
-    inside = xp.where(is_between, s - under, xp.zeros_like(over)) / width
-    between = xp.astype(left, knots.dtype) - 1 + inside
-    place = xp.where(right > left, tied, between)
-    place = xp.where(left > last, xp.full_like(place, last), place)
-    place = xp.where(right == 0, xp.zeros_like(place), place)
-    place = xp.where(xp.isnan(s), s, place)  # searchsorted takes NaN for the largest
-    return place / max(last, 1)
+    right = xp.clip(xp.searchsorted(knots, s), min(1, last), last)
+    left = xp.clip(right - 1, 0, last)
+    low, high = xp.take(knots, left), xp.take(knots, right)
+    share = (s - low) / xp.where(high > low, high - low, xp.ones_like(low))
+    below = xp.take(ranks, left)
+    return below + share * (xp.take(ranks, right) - below)
 
 
 def _pair(part: Any) -> tuple[str, dict[str, Any]]:

@@ -87,7 +87,7 @@ class Integer(Constraint):
 
 @dataclass(frozen=True)
 class CountOrShare(Constraint):
-    """An integer of at least 1, or (as a float) a share in (0, 1]."""
+    """An integer of at least 2, or a share in (0, 1]: 1 and 1.0 both mean all."""
 
     def check(self, caller: str, name: str, value: Any) -> None:
         """Raise ValueError for anything else."""
@@ -95,6 +95,17 @@ class CountOrShare(Constraint):
             _check.number(caller, name, value, low=0, high=1, open_low=True)
         else:
             _check.positive_int(caller, name, value)
+
+    @staticmethod
+    def size(value: float, n: int) -> int:
+        """Return the number of samples, of `n`, that a value stands for.
+
+        Examples
+        --------
+        >>> [CountOrShare.size(value, 200) for value in (0.1, 1, 1.0, 50)]
+        [20, 200, 200, 50]
+        """
+        return max(1, round(value * n)) if value <= 1 else int(value)
 
     def bad(self) -> tuple[Any, ...]:
         """Return what is neither."""

@@ -58,6 +58,7 @@ class CORE(Detector):
     fit_cost = "n (C + d)"
     score_cost = "C + d"
     paper = "Yang et al. 2026"
+    score_scale = "sum of 2 z-scores"
 
     def _fit(self, train: Outputs) -> State:
         xp = _xp.array_namespace(train.weight)

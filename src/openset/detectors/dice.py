@@ -55,6 +55,7 @@ class DICE(Detector):
     fit_cost = "n d + C d"
     score_cost = "C d"
     paper = "Sun & Li 2022"
+    score_scale = "energy"
     casts_state = True
     constraints = {"percentile": Number(low=0, high=100, open_high=True)}
 

@@ -47,6 +47,7 @@ class Energy(Detector):
     score_needs = ("logits",)
     score_cost = "C"
     paper = "Liu et al. 2020"
+    score_scale = "energy"
     constraints = {"temperature": POSITIVE}
 
     temperature: float = 1.0

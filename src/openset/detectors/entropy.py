@@ -43,6 +43,7 @@ class Entropy(Detector):
     score_needs = ("logits",)
     score_cost = "C"
     paper = "Shannon 1948"
+    score_scale = "-entropy"
 
     def _score(self, state: State, batch: Batch) -> Array:
         return -entropy(batch)

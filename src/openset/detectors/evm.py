@@ -77,6 +77,7 @@ class EVM(Detector):
     fit_cost = "n^2 d"
     score_cost = "n_ev d"
     paper = "Rudd et al. 2018"
+    score_scale = "-log(-log p)"
     constraints = {
         "tail": Integer(low=1),
         "margin": POSITIVE,

@@ -58,6 +58,7 @@ class FDBD(Detector):
     fit_cost = "n d + C^2 d"
     score_cost = "C + d"
     paper = "Liu & Qin 2024"
+    score_scale = "distance ratio"
     casts_state = True
     constraints = {"origin": OneOf(_ORIGINS)}
 

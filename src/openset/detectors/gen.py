@@ -51,6 +51,7 @@ class GEN(Detector):
     score_needs = ("logits",)
     score_cost = "C + M log M"
     paper = "Liu et al. 2023"
+    score_scale = "-entropy"
     constraints = {"gamma": POSITIVE, "top": Integer(low=1)}
 
     gamma: float = 0.1

@@ -68,6 +68,7 @@ class GMM(Detector):
     fit_cost = "n d^2 + C d^3"
     score_cost = "C d^2"
     paper = "classical"
+    score_scale = "log density"
     casts_state = True
     # Less than 1e-9 may be lost in the rounding errors of a singular covariance.
     constraints = {"reg": Number(low=1e-9)}

@@ -50,6 +50,7 @@ class GradNorm(Detector):
     score_needs = ("logits", "features")
     score_cost = "C + d"
     paper = "Huang et al. 2021"
+    score_scale = "norm"
     constraints = {"temperature": POSITIVE}
 
     temperature: float = 1.0

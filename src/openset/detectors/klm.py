@@ -63,6 +63,7 @@ class KLM(Detector):
     fit_cost = "n C"
     score_cost = "C^2"
     paper = "Hendrycks et al. 2022"
+    score_scale = "-divergence"
     casts_state = True
 
     def _fit(self, train: Outputs) -> State:

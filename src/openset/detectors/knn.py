@@ -59,6 +59,7 @@ class KNN(Detector):
     fit_cost = "n d"
     score_cost = "n d"
     paper = "Sun et al. 2022"
+    score_scale = "-distance"
     constraints = _neighbours.CONSTRAINTS
 
     k: int = 50

@@ -49,6 +49,7 @@ class LTS(Detector):
     score_needs = ("logits", "features")
     score_cost = "C + d"
     paper = "Djurisic et al. 2025"
+    score_scale = "energy"
     constraints = {"percentile": Number(low=0, high=100, open_high=True)}
 
     percentile: float = 95.0

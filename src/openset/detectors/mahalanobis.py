@@ -54,6 +54,7 @@ class Mahalanobis(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "d^2 + C d"
     paper = "Lee et al. 2018; Mueller & Hein 2025"
+    score_scale = "-distance^2"
     casts_state = True
     constraints = {
         "normalize": Boolean(),

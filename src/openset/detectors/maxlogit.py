@@ -33,6 +33,7 @@ class MaxLogit(Detector):
     score_needs = ("logits",)
     score_cost = "C"
     paper = "Hendrycks et al. 2022"
+    score_scale = "logit"
 
     def _score(self, state: State, batch: Batch) -> Array:
         return batch.top_logit

@@ -24,7 +24,7 @@ class MCM(Detector):
     temperature
         τ, which the cosines are divided by. The paper uses 1; with 1 / `scale` the
         score is MSP's on the logits as they are.
-    scale
+    score_scale
         What the cosines were multiplied by to give the logits: 100 in the published
         CLIP models. For others ``openset extract`` shows it.
 
@@ -47,6 +47,7 @@ class MCM(Detector):
     score_needs = ("logits",)
     score_cost = "C"
     paper = "Ming et al. 2022"
+    score_scale = "log-odds"
     constraints = {"temperature": POSITIVE, "scale": POSITIVE}
 
     temperature: float = 1.0

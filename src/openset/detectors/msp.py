@@ -42,6 +42,7 @@ class MSP(Detector):
     score_needs = ("logits",)
     score_cost = "C"
     paper = "Hendrycks & Gimpel 2017"
+    score_scale = "log-odds"
     constraints = {"temperature": POSITIVE}
 
     temperature: float = 1.0

@@ -50,6 +50,7 @@ class NCI(Detector):
     fit_cost = "n d"
     score_cost = "C + d"
     paper = "Liu & Qin 2025"
+    score_scale = "cosine + norm"
     casts_state = True
     constraints = {"alpha": Number(low=0)}
 

@@ -29,7 +29,7 @@ class NegLabel(Detector, listed=False):
     ----------
     temperature
         τ, which the cosines are divided by; 0.01 as in the paper.
-    scale
+    score_scale
         What the cosines were multiplied by to give the logits; see :class:`MCM`.
 
     References
@@ -52,6 +52,7 @@ class NegLabel(Detector, listed=False):
     score_needs = ("logits", "features")
     score_cost = "M d"
     paper = "Jiang et al. 2024"
+    score_scale = "log-odds"
     casts_state = True
     constraints = {"temperature": POSITIVE, "scale": POSITIVE}
 

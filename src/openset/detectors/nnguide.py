@@ -60,6 +60,7 @@ class NNGuide(Detector):
     fit_cost = "n (C + d)"
     score_cost = "C + n d"
     paper = "Park et al. 2023"
+    score_scale = "energy^2"
     constraints = _neighbours.CONSTRAINTS
 
     k: int = 10

@@ -56,6 +56,7 @@ class NNO(Detector):
     fit_cost = "n d"
     score_cost = "C d"
     paper = "Bendale & Boult 2015"
+    score_scale = "1 - distance / radius"
     constraints = {
         "tau": Optional(POSITIVE),
         "quantile": Number(low=0, high=1, open_low=True),

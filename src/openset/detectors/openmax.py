@@ -91,6 +91,7 @@ class OpenMax(Detector):
     fit_cost = "n C"
     score_cost = "alpha C"
     paper = "Bendale & Boult 2016"
+    score_scale = "log-odds"
     rejects_by_argmax = True
     constraints = {
         "tail": Integer(low=1),

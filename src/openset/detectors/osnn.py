@@ -50,6 +50,7 @@ class OSNN(Detector):
     fit_cost = "n d"
     score_cost = "n d"
     paper = "Mendes Júnior et al. 2017"
+    score_scale = "-ratio, in [-1, 0]"
 
     def _fit(self, train: Outputs) -> State:
         centre, bank, labels = training_rows(train)

@@ -69,6 +69,7 @@ class PISVM(Detector):
     fit_cost = "C n^2 d"
     score_cost = "n_sv (d + C)"
     paper = "Jain et al. 2014"
+    score_scale = "log(-log(1 - p))"
     constraints = {
         "cost": POSITIVE,
         "gamma": Optional(POSITIVE),

@@ -57,6 +57,7 @@ class PNML(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "d^2 + C d"
     paper = "Bibas et al. 2021"
+    score_scale = "-regret, in [-1, 0]"
     casts_state = True
     constraints = {"cutoff": Number(low=0, high=1, open_high=True)}
 

@@ -74,6 +74,7 @@ class PostMax(Detector):
     fit_cost = "n (C + d)"
     score_cost = "C + d"
     paper = "Cruz et al. 2024"
+    score_scale = "logit / norm"
     constraints = {
         "norm": OneOf(("l2", "l1", "none")),
         "fit": OneOf(("profile", "scipy")),

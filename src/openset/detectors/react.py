@@ -55,6 +55,7 @@ class ReAct(Detector):
     fit_cost = "n d"
     score_cost = "C d"
     paper = "Sun et al. 2021"
+    score_scale = "energy"
     casts_state = True
     constraints = {
         "percentile": Number(low=0, high=100),

@@ -64,6 +64,7 @@ class Relation(Detector):
     fit_cost = "n (C + d)"
     score_cost = "n (C + d)"
     paper = "Kim et al. 2023"
+    score_scale = "similarity, in [0, 1]"
     casts_state = True
     constraints = {
         "power": POSITIVE,

@@ -49,6 +49,7 @@ class Residual(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "d (d - dim)"
     paper = "Wang et al. 2022"
+    score_scale = "-distance"
     casts_state = True
     constraints = {"dim": Optional(Integer(low=1))}
 

@@ -59,6 +59,7 @@ class RMDS(Mahalanobis):
     name = "rmds"
     score_cost = "2 d^2 + C d"
     paper = "Ren et al. 2021"
+    score_scale = "-distance^2"
 
     def _fit(self, train: Outputs) -> State:
         if np.unique(train.labels).size == 1:  # type: ignore[arg-type]

@@ -57,6 +57,7 @@ class SCALE(Detector):
     score_needs = ("logits", "features")
     score_cost = "C + d"
     paper = "Xu et al. 2024"
+    score_scale = "energy"
     casts_state = True
     constraints = {
         "percentile": Number(low=0, high=100, open_high=True),

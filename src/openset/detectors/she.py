@@ -47,6 +47,7 @@ class SHE(Detector):
     fit_cost = "n d"
     score_cost = "C + d"
     paper = "Zhang et al. 2023"
+    score_scale = "product"
     casts_state = True
 
     def _fit(self, train: Outputs) -> State:

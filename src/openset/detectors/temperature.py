@@ -56,6 +56,7 @@ class Temperature(Detector):
     fit_cost = "n C"
     score_cost = "C"
     paper = "Guo et al. 2017"
+    score_scale = "log-odds"
 
     def _fit(self, train: Outputs) -> State:
         found = 1 / _best_inverse(train)

@@ -54,6 +54,7 @@ class ViM(Detector):
     fit_cost = "n d^2 + d^3"
     score_cost = "C + d (d - dim)"
     paper = "Wang et al. 2022"
+    score_scale = "energy - distance"
     casts_state = True
     constraints = {"dim": Optional(Integer(low=1))}
 

@@ -73,6 +73,7 @@ class VRA(Detector):
     fit_cost = "n d"
     score_cost = "C d"
     paper = "Xu et al. 2023"
+    score_scale = "energy"
     casts_state = True
     constraints = {
         "low": Number(low=0, high=100),

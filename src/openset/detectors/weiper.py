@@ -80,6 +80,7 @@ class WeiPer(Detector):
     fit_cost = "n r C d"
     score_cost = "r C d"
     paper = "Granz et al. 2024"
+    score_scale = "p - divergence"
     constraints = {
         "delta": POSITIVE,
         "repeats": Integer(low=1),

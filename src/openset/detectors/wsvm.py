@@ -81,6 +81,7 @@ class WSVM(Detector):
     fit_cost = "C n^2 d"
     score_cost = "n_sv (d + C)"
     paper = "Scheirer et al. 2014"
+    score_scale = "log-odds"
     constraints = {
         "cost": POSITIVE,
         "nu": Number(low=0, high=1, open_low=True),

@@ -1,23 +1,15 @@
 """Protocols: which classes are known and which are unknown, drawn once and saved."""
 
 from openset.protocols import classes, sampling
-from openset.protocols._class_draws import default, holdout, operational, outlier
-from openset.protocols._draws import Draws, load
-from openset.protocols._grid import grid, leave_classes_out
-from openset.protocols._openness import openness, pairs
-from openset.protocols._protocol import Protocol
-from openset.protocols._published import (
-    candidates,
-    names,
-    published,
-    similar,
-    splits,
-)
+from openset.protocols.drawing import default, holdout, operational, outlier
+from openset.protocols.draws import Draws, load
+from openset.protocols.grids import grid, leave_classes_out, openness, pairs
+from openset.protocols.protocol import Protocol
+from openset.protocols.published_splits import names, published, splits
 
 __all__ = [
     "Draws",
     "Protocol",
-    "candidates",
     "classes",
     "default",
     "grid",
@@ -31,6 +23,5 @@ __all__ = [
     "pairs",
     "published",
     "sampling",
-    "similar",
     "splits",
 ]

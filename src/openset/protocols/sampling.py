@@ -30,28 +30,18 @@ class Stream:
         if isinstance(rng, np.random.Generator):
             bits = rng.bit_generator
             if type(bits).__name__ not in _KINDS:
-                msg = _check.must(
-                    "a Generator over one of " + ", ".join(_KINDS),
-                    caller=caller,
-                    name="rng",
-                    got=type(bits).__name__,
-                    remedy="Use numpy.random.default_rng(seed)",
-                )
-                raise TypeError(msg)
+                rule = "a Generator over one of " + ", ".join(_KINDS)
+                remedy = "Use numpy.random.default_rng(seed)"
+                got = type(bits).__name__
+                _check.fail(caller, "rng", rule, got, remedy, TypeError)
         elif isinstance(rng, int | np.integer) and not isinstance(rng, bool):
             if rng < 0:
-                msg = _check.must("a seed >= 0", caller=caller, name="rng", got=rng)
-                raise ValueError(msg)
+                _check.fail(caller, "rng", "a seed >= 0", rng)
             bits = np.random.PCG64(int(rng))
         else:
-            msg = _check.must(
-                "an integer seed or a numpy.random.Generator",
-                caller=caller,
-                name="rng",
-                got=repr(rng),
-                remedy="Protocols must be reproducible",
-            )
-            raise TypeError(msg)
+            rule = "an integer seed or a numpy.random.Generator"
+            remedy = "Protocols must be reproducible"
+            _check.fail(caller, "rng", rule, repr(rng), remedy, TypeError)
         self._bits = bits
 
     def words(self, n: int) -> NDArray[np.uint64]:

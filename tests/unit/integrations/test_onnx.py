@@ -67,7 +67,14 @@ def session(path):
 
 
 def calibrated(recipe, *, dtype=np.float32, **options):
-    fitted = recipe.fit(split(160, seed=1, dtype=dtype))
+    train = split(160, seed=1, dtype=dtype)
+    if recipe.recipes:
+        parts = [one.fit(train) for one in recipe.recipes]
+        held_out = split(80, seed=5, dtype=dtype)
+        reference = [one.known(held_out) for one in parts]
+        fitted = detectors.combine(parts, reference=reference)
+    else:
+        fitted = recipe.fit(train)
     return Rejector.calibrate(
         fitted,
         known=split(80, seed=2, dtype=np.float32),

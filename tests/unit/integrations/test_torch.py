@@ -23,7 +23,6 @@ from tests.unit.integrations.rejectors import altered, assert_same_knownness
 # Small parameters for those whose defaults ask for more samples than a test has.
 PARAMS = {
     "knn": {"k": 5},
-    "combined": {"parts": ["mahalanobis", ("knn", {"k": 5})]},
 }
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
@@ -41,7 +40,13 @@ def rejector_of(name, *, objective="osa", **options):
     train = split(160, seed=1, dtype=np.float32)
     known = split(80, seed=2, dtype=np.float32)
     surrogate = split(40, seed=3, unknown=1.0, dtype=np.float32)
-    fitted = detectors.make(name, **PARAMS.get(name, {})).fit(train)
+    names = ("mahalanobis", "knn") if name == "combined" else (name,)
+    parts = [detectors.make(one, **PARAMS.get(one, {})).fit(train) for one in names]
+    fitted = parts[0]
+    if name == "combined":
+        reference = split(80, seed=5, dtype=np.float32)
+        scores = [one.known(reference) for one in parts]
+        fitted = detectors.combine(parts, reference=scores)
     return Rejector.calibrate(
         fitted, known=known, surrogate=surrogate, objective=objective, **options
     )

@@ -336,8 +336,9 @@ def test_features_alone_do_for_a_detector_that_names_the_class(tmp_path):
     client = TestClient(serve.app(rejector, model=path))
     assert client.post("/predict", json={"inputs": [[1, 2, 3, 4]]}).status_code == 200
     # Of several, the first names the class: here by its logits.
-    both = detectors.Combined(parts=[("knn", {"k": 3}), "osnn"])
-    rejector = Rejector.calibrate(both.fit(train), known=known)
+    parts = [detectors.KNN(k=3).fit(train), detectors.OSNN().fit(train)]
+    both = detectors.combine(parts, reference=[one.known(known) for one in parts])
+    rejector = Rejector.calibrate(both, known=known)
     assert Decider(rejector, None).needs == ("logits", "features")
     with pytest.raises(
         ValueError, match="a network with the outputs logits and features"

@@ -8,30 +8,30 @@ from numpy.typing import NDArray
 from openset.integrations.onnx._graph import Graph, Var, larger, lesser, where
 
 
-def rank(scores: Var, knots: NDArray[np.float64]) -> Var:
-    """Rank a column of scores among sorted knots, from 0 to 1, in float64.
+def rank(scores: Var, table: NDArray[np.float64]) -> Var:
+    """Rank a column of scores from 0 to 1, by a table of knots, in float64.
 
     Mirrors `openset.detectors.combined.rank`; there is no binary search in ONNX, so
     all knots are compared and counted. NaN stays NaN.
     """
     graph = scores.graph
+    knots, ranks = table
+    first, last = (graph.constant(float(x), np.float64) for x in knots[[0, -1]])
     s = scores.cast(np.float64)
-    row = graph.constant(knots[None, :], np.float64)
-    left = _count(row < s)
-    right = _count(row <= s)
-    last = knots.size - 1
-    table = graph.constant(knots, np.float64)
-    under = table.entries(larger(left - 1, graph.constant(0, np.int64)))
-    over = table.entries(lesser(left, graph.constant(last, np.int64)))
-    zero, one = (graph.constant(value, np.float64) for value in (0.0, 1.0))
-    is_between = over > under
-    width = where(is_between, over - under, one)
-    inside = where(is_between, s - under, zero) / width
-    first, after = left.cast(np.float64), right.cast(np.float64)
-    place = where(right > left, (first + after - 1.0) / 2.0, first - 1.0 + inside)
-    place = where(left > last, graph.constant(float(last), np.float64), place)
-    place = where(right.equals(0), zero, place)
-    ranked = place / float(max(last, 1))
+    inside = lesser(larger(s, first), last)
+    count = _count(graph.constant(knots[None, :], np.float64) < inside)
+    ends = (
+        graph.constant(end, np.int64)
+        for end in (min(1, knots.size - 1), knots.size - 1)
+    )
+    least, most = ends
+    right = lesser(larger(count, least), most)
+    at, of = (graph.constant(values, np.float64) for values in (knots, ranks))
+    left = larger(right - 1, graph.constant(0, np.int64))
+    low, high = at.entries(left), at.entries(right)
+    width = where(high > low, high - low, graph.constant(1.0, np.float64))
+    below = of.entries(left)
+    ranked = below + (inside - low) / width * (of.entries(right) - below)
     return where(s.is_nan(), graph.constant(math.nan, np.float64), ranked)
 
 

@@ -11,11 +11,6 @@ from openset.protocols import Draws, Protocol
 PETS = {"known": ["cat", "dog"], "unknown": ["fox"]}
 
 
-def test_a_protocol_cannot_be_changed():
-    with pytest.raises(AttributeError, match="cannot assign to field 'known'"):
-        Protocol(**PETS).known = ("cow",)
-
-
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
@@ -42,12 +37,6 @@ def test_a_protocol_cannot_be_changed():
 def test_what_makes_no_sense_is_refused_with_the_rule(changes, error, message):
     with pytest.raises(error, match=f"Protocol: .*{message}"):
         Protocol(**(PETS | changes))
-
-
-def test_classes_of_another_data_set_may_share_names():
-    p = Protocol(known=[0, 1], unknown=[1, 2], source="mnist", unknown_source="svhn")
-    assert p.source_of("unknown") == "svhn"
-    assert p.source_of("surrogate") == "mnist"
 
 
 def test_overlap_is_found_between_parts_of_the_same_outside_source():
@@ -129,7 +118,7 @@ def test_a_changed_file_is_noticed_and_the_remedy_works(tmp_path):
         ("[]", "kind must be 'openset.Protocol', got 'list'"),
         ('{"kind": "x"}', "kind must be 'openset.Protocol', got 'x'"),
         ('{"kind": "openset.Protocol", "schema": 9}', "schema must be 1, got 9"),
-        ('{"kind": "openset.Protocol", "schema": 1}', "missing key 'known', 'unknown'"),
+        ('{"kind": "openset.Protocol", "schema": 1}', "missing 2 required .* 'known'"),
         (
             '{"kind": "openset.Protocol", "schema": 1, "known": [1], "unknown": [1]}',
             "not a protocol: Protocol: known and unknown must be disjoint",
@@ -137,7 +126,7 @@ def test_a_changed_file_is_noticed_and_the_remedy_works(tmp_path):
         (
             '{"kind": "openset.Protocol", "schema": 1, "known": [1], "unknown": [2],'
             '"colour": 3}',
-            "unknown key 'colour'",
+            "unexpected keyword argument 'colour'",
         ),
     ],
 )
@@ -146,17 +135,13 @@ def test_damaged_json_says_what_is_wrong(text, message):
         Protocol.from_json(text)
 
 
-def test_missing_and_binary_files_say_so(tmp_path):
-    with pytest.raises(FileNotFoundError, match="no such file"):
-        Protocol.load(tmp_path / "none.json")
+@pytest.mark.parametrize("load", [Protocol.load, protocols.load, Draws.load])
+def test_missing_and_damaged_files_say_so(tmp_path, load):
+    with pytest.raises(FileNotFoundError, match=r"none.json'\): no such"):
+        load(tmp_path / "none.json")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ArtefactError, match="not a JSON file"):
-        Protocol.load(tmp_path / "binary.json")
-    (tmp_path / "cut.json").write_text('{"kind": ')
-    with pytest.raises(
-        ArtefactError, match=r"protocols.load\('.*cut.json'\): not JSON"
-    ):
-        protocols.load(tmp_path / "cut.json")
+    with pytest.raises(ArtefactError, match=r"binary.json'\): not JSON: .*utf-8"):
+        load(tmp_path / "binary.json")
 
 
 def test_a_protocol_file_must_be_named_json(tmp_path):
@@ -178,7 +163,7 @@ def test_draws_survive_a_file_and_report_duplicates(tmp_path):
     ("text", "message"),
     [
         ("[]", "kind and schema must be"),
-        ('{"kind": "openset.Draws", "schema": 1, "protocols": []}', "non-empty list"),
+        ('{"kind": "openset.Draws", "schema": 1, "protocols": []}', "a non-empty list"),
         (
             '{"kind": "openset.Draws", "schema": 1, "protocols": [{}]}',
             r"protocols\[0\]: kind",

@@ -3,12 +3,10 @@
 from typing import Any, overload
 
 from openset import _check
-from openset.protocols._draws import Draws
-from openset.protocols._protocol import Protocol
 from openset.protocols.classes import Class, class_list
+from openset.protocols.draws import Draws
+from openset.protocols.protocol import Protocol
 from openset.protocols.sampling import Stream
-
-_DRAWS, _KNOWN_SHARE = 5, 0.6
 
 
 @overload
@@ -54,23 +52,9 @@ def holdout(
     Draws(5 protocols, 2 distinct, openness 0.106)
     """
     universe, source = universe_of("holdout", "classes", classes)
-    n_known = _check.positive_int("holdout", "n_known", n_known)
-    n_unknown = _check.positive_int("holdout", "n_unknown", n_unknown)
-    _enough("holdout", "n_known + n_unknown", n_known + n_unknown, universe)
-    stream = Stream("holdout", rng)
-
-    def one() -> Protocol:
-        known, unknown = stream.choose(universe, n_known, n_unknown)
-        return Protocol(
-            known=known,
-            unknown=unknown,
-            source=source,
-            classes=universe,
-            seed=stream.seed(),
-            name="holdout",
-        )
-
-    return _repeated("holdout", repeats, one)
+    sizes = {"known": n_known, "unknown": n_unknown}
+    about = {"source": source, "classes": universe}
+    return _drawn("holdout", [(universe, sizes)], repeats, rng, **about)
 
 
 def default(data: Any) -> Draws:
@@ -94,16 +78,10 @@ def default(data: Any) -> Draws:
     universe, _ = universe_of("protocols.default", "data", data)
     n = len(universe)
     if n < 3:
-        msg = _check.must(
-            "of three classes or more, to draw known and unknown ones",
-            caller="protocols.default",
-            name="data",
-            got=f"{n}",
-            remedy="Give a protocol",
-        )
-        raise ValueError(msg)
-    n_known = max(2, min(round(_KNOWN_SHARE * n), n - 1))
-    return holdout(data, n_known, n - n_known, _DRAWS, rng=0)
+        rule = "of three classes or more, to draw known and unknown ones"
+        _check.fail("protocols.default", "data", rule, n, "Give a protocol")
+    n_known = max(2, min(round(0.6 * n), n - 1))
+    return holdout(data, n_known, n - n_known, 5, rng=0)
 
 
 @overload
@@ -168,33 +146,15 @@ def outlier(
     outside, unknown_source = universe_of(caller, "unknown_set", unknown_set)
     source, unknown_source = source or "known set", unknown_source or "unknown set"
     if source == unknown_source:
-        msg = (
-            f"{caller}: known_set and unknown_set must be two data sets, got "
-            f"{source!r} twice. Within one data set, use holdout"
-        )
-        raise ValueError(msg)
-    n_known = len(inside) if n_known is None else n_known
-    n_unknown = len(outside) if n_unknown is None else n_unknown
-    n_known = _check.positive_int(caller, "n_known", n_known)
-    n_unknown = _check.positive_int(caller, "n_unknown", n_unknown)
-    _enough(caller, "n_known", n_known, inside)
-    _enough(caller, "n_unknown", n_unknown, outside)
-    stream = Stream(caller, rng)
-
-    def one() -> Protocol:
-        (known,) = stream.choose(inside, n_known)
-        (unknown,) = stream.choose(outside, n_unknown)
-        return Protocol(
-            known=known,
-            unknown=unknown,
-            source=source,
-            unknown_source=unknown_source,
-            classes=inside,
-            seed=stream.seed(),
-            name="outlier",
-        )
-
-    return _repeated(caller, repeats, one)
+        remedy = "Within one data set, use holdout"
+        names = "known_set and unknown_set"
+        _check.fail(caller, names, "two data sets", f"{source!r} twice", remedy)
+    parts = [
+        (inside, {"known": len(inside) if n_known is None else n_known}),
+        (outside, {"unknown": len(outside) if n_unknown is None else n_unknown}),
+    ]
+    about = {"source": source, "unknown_source": unknown_source, "classes": inside}
+    return _drawn(caller, parts, repeats, rng, **about)
 
 
 @overload
@@ -271,35 +231,37 @@ def operational(
     """
     caller = "operational"
     universe, source = universe_of(caller, "classes", classes)
-    n_known = _check.positive_int(caller, "n_known", n_known)
-    n_surrogate = _check.positive_int(caller, "n_surrogate", n_surrogate)
-    n_unknown = _check.positive_int(caller, "n_unknown", n_unknown)
-    total = n_known + n_surrogate + n_unknown
-    _enough(caller, "n_known + n_surrogate + n_unknown", total, universe)
-    share = _check.open_unit(caller, "validation", validation)
+    sizes = {"known": n_known, "surrogate": n_surrogate, "unknown": n_unknown}
+    about: dict[str, Any] = {"source": source, "classes": universe, "n_tests": n_tests}
+    about["validation"] = _check.open_unit(caller, "validation", validation)
+    about["unknowns"] = unknowns
+    return _drawn(caller, [(universe, sizes)], repeats, rng, **about)
+
+
+def _drawn(
+    caller: str,
+    parts: list[tuple[tuple[Class, ...], dict[str, int]]],
+    repeats: int | None,
+    rng: Any,
+    **about: Any,
+) -> Protocol | Draws:
+    """Draw protocols: of each universe disjoint parts of these sizes."""
+    for universe, sizes in parts:
+        for part, size in sizes.items():
+            _check.positive_int(caller, f"n_{part}", size)
+        if sum(sizes.values()) > len(universe):
+            name = " + ".join(f"n_{part}" for part in sizes)
+            rule = f"at most {len(universe)}, the number of classes"
+            _check.fail(caller, name, rule, sum(sizes.values()))
     stream = Stream(caller, rng)
 
     def one() -> Protocol:
-        known, surrogate, unknown = stream.choose(
-            universe, n_known, n_surrogate, n_unknown
-        )
-        return Protocol(
-            known=known,
-            unknown=unknown,
-            surrogate=surrogate,
-            source=source,
-            classes=universe,
-            validation=share,
-            n_tests=n_tests,
-            unknowns=unknowns,
-            seed=stream.seed(),
-            name="operational",
-        )
+        drawn: dict[str, Any] = {}
+        for universe, sizes in parts:
+            chosen = stream.choose(universe, *sizes.values())
+            drawn |= dict(zip(sizes, chosen, strict=True))
+        return Protocol(**drawn, **about, seed=stream.seed(), name=caller)
 
-    return _repeated(caller, repeats, one)
-
-
-def _repeated(caller: str, repeats: int | None, one: Any) -> Protocol | Draws:
     if repeats is None:
         return one()
     n = _check.positive_int(caller, "repeats", repeats)
@@ -315,17 +277,5 @@ def universe_of(caller: str, name: str, value: Any) -> tuple[tuple[Class, ...], 
         return tuple(range(_check.positive_int(caller, name, value))), ""
     classes = class_list(caller, name, value)
     if not classes:
-        got = "no classes"
-        raise ValueError(_check.must("non-empty", caller=caller, name=name, got=got))
+        _check.fail(caller, name, "non-empty", "no classes")
     return classes, ""
-
-
-def _enough(caller: str, name: str, wanted: int, classes: tuple[Class, ...]) -> None:
-    if wanted > len(classes):
-        msg = _check.must(
-            f"at most {len(classes)}, the number of classes",
-            caller=caller,
-            name=name,
-            got=wanted,
-        )
-        raise ValueError(msg)

@@ -7,8 +7,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, overload
 
+from openset import _check
 from openset._types import ArtefactError
-from openset.protocols._protocol import Protocol, load_text, read_json, save_json
+from openset.protocols.protocol import Protocol, read_json, save_json
 
 _KIND, _SCHEMA = "openset.Draws", 1
 
@@ -35,11 +36,10 @@ class Draws(Sequence[Protocol]):
         object.__setattr__(self, "protocols", tuple(self.protocols))
         for protocol in self.protocols:
             if not isinstance(protocol, Protocol):
-                msg = f"Draws: protocols must be Protocol values, got {protocol!r}"
-                raise TypeError(msg)
+                rule, got = "Protocol values", repr(protocol)
+                _check.fail("Draws", "protocols", rule, got, error=TypeError)
         if not self.protocols:
-            msg = "Draws: protocols must be non-empty, got none"
-            raise ValueError(msg)
+            _check.fail("Draws", "protocols", "non-empty", "none")
 
     @overload
     def __getitem__(self, index: int) -> Protocol: ...
@@ -80,22 +80,22 @@ class Draws(Sequence[Protocol]):
     @classmethod
     def from_json(cls, text: str) -> Self:
         """Read what :meth:`to_json` wrote."""
-        caller = "Draws.from_json"
-        return cls._from_mapping(caller, read_json(caller, text))
+        return cls.from_mapping("Draws.from_json", read_json("Draws.from_json", text))
 
     @classmethod
-    def _from_mapping(cls, caller: str, data: Any) -> Self:
-        is_ours = isinstance(data, dict) and data.get("kind") == _KIND
-        if not is_ours or data.get("schema") != _SCHEMA:
-            msg = f"{caller}: kind and schema must be {_KIND!r} and {_SCHEMA}"
-            raise ArtefactError(msg)
+    def from_mapping(cls, caller: str, data: Any) -> Self:
+        """Read parsed JSON; `caller` is for errors."""
+        head = {"kind": _KIND, "schema": _SCHEMA}
+        if not isinstance(data, dict) or {k: data.get(k) for k in head} != head:
+            rule = f"{_KIND!r} and {_SCHEMA}"
+            _check.fail(caller, "kind and schema", rule, "others", error=ArtefactError)
         items = data.get("protocols")
         if not isinstance(items, list) or not items:
-            msg = f"{caller}: protocols must be a non-empty list, got {items!r}"
-            raise ArtefactError(msg)
+            rule = "a non-empty list"
+            _check.fail(caller, "protocols", rule, repr(items), error=ArtefactError)
         return cls(
             tuple(
-                Protocol._from_mapping(f"{caller}: protocols[{i}]", item)
+                Protocol.from_mapping(f"{caller}: protocols[{i}]", item)
                 for i, item in enumerate(items)
             )
         )
@@ -108,13 +108,13 @@ class Draws(Sequence[Protocol]):
     def load(cls, path: str | Path) -> Self:
         """Read a JSON file that :meth:`save` wrote."""
         caller = f"Draws.load({str(path)!r})"
-        return cls._from_mapping(caller, read_json(caller, load_text(caller, path)))
+        return cls.from_mapping(caller, read_json(caller, Path(path)))
 
 
 def load(path: str | Path) -> Protocol | Draws:
     """Read a JSON file that holds one protocol, or several."""
     caller = f"protocols.load({str(path)!r})"
-    data = read_json(caller, load_text(caller, path))
+    data = read_json(caller, Path(path))
     if isinstance(data, dict) and data.get("kind") == _KIND:
-        return Draws._from_mapping(caller, data)
-    return Protocol._from_mapping(caller, data)
+        return Draws.from_mapping(caller, data)
+    return Protocol.from_mapping(caller, data)

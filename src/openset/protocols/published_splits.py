@@ -1,6 +1,5 @@
 """Published splits of the literature, shipped with the package."""
 
-import hashlib
 import json
 import lzma
 from functools import cache
@@ -8,13 +7,8 @@ from importlib.resources import files
 from typing import Any
 
 from openset import _check
-from openset._types import ArtefactError
-from openset.protocols._protocol import Protocol
 from openset.protocols.classes import Class
-
-_FILE = "splits.json.xz"
-# Of the decompressed text: a damaged file must not change the splits.
-_SHA256 = "1c6c96cf9e46fcf959ea8014af45787f39d4509ecf5daae4ea3edbe83c69191f"
+from openset.protocols.protocol import Protocol
 
 _IMAGENET = {"imagenet-21k-p": "fall11", "imagenet-21k-p-winter21": "winter21"}
 _PALECHOR = "imagenet-protocols"
@@ -111,48 +105,13 @@ def published(name: str, split: Class = 0) -> Protocol:
     return Protocol(**parts, name=f"{name}/{split}")
 
 
-def similar(name: str, split: Class) -> tuple[tuple[tuple[Class, ...], ...], ...]:
-    """Return the known classes published as most similar to unknown ones.
-
-    Returns (known classes, unknown classes) pairs; empty where none were published.
-
-    Examples
-    --------
-    >>> similar("cub", "Easy")[0]
-    ((56,), (20,))
-    >>> similar("fgvc-aircraft", "Medium")[1]
-    ((37, 38, 39), (82,))
-    """
-    caller = "similar"
-    _check.one_of(caller, "name", name, names())
-    split = _split(caller, name, split)
-    data = _data()
-    if name in data["fine_grained_ssb"]:
-        found = data["fine_grained_ssb"][name].get("known_unknown_pairs", {})
-        return tuple(
-            (_tuple(known), _tuple(unknown)) for known, unknown in found.get(split, [])
-        )
-    entry = data["imagenet_ssb"].get(_IMAGENET.get(name, ""), {})
-    level = str(split).lower()
-    closest = entry.get(f"closest_imagenet1k_for_{level}", [])
-    unknown = entry.get(f"unknown_{level}", []) if closest else []
-    return tuple(((k,), (u,)) for k, u in zip(closest, unknown, strict=True))
-
-
-def candidates() -> tuple[str, ...]:
-    """Return the 10,230 ImageNet-21K-P classes Easy and Hard were chosen from."""
-    return tuple(_data()["imagenet_ssb"]["fall11"]["candidate_pool_imagenet21kp_wnids"])
-
-
 def _split(caller: str, name: str, split: Any) -> Class:
     # "0" from a command line and "easy" in lower case are fine.
     options = {str(option).lower(): option for option in splits(name)}
     key = str(split).lower()
     if isinstance(split, bool) or key not in options:
-        rule = "one of " + ", ".join(repr(option) for option in options.values())
-        raise ValueError(
-            _check.must(rule, caller=caller, name=f"split of {name!r}", got=repr(split))
-        )
+        rule = "one of " + ", ".join(map(repr, options.values()))
+        _check.fail(caller, f"split of {name!r}", rule, repr(split))
     return options[key]
 
 
@@ -165,23 +124,7 @@ def _small(name: str, entry: dict[str, Any], split: Class) -> dict[str, Any]:
     return parts | {"classes": range(total)}
 
 
-def _tuple(value: Any) -> tuple[Class, ...]:
-    return tuple(value) if isinstance(value, list) else (value,)
-
-
 @cache
 def _data() -> dict[str, Any]:
-    return _read(files("openset.protocols").joinpath(_FILE).read_bytes())
-
-
-def _read(packed: bytes) -> dict[str, Any]:
-    try:
-        text = lzma.decompress(packed)
-    except lzma.LZMAError as error:
-        text, why = b"", f" ({error})"
-    else:
-        why = ""
-    if hashlib.sha256(text).hexdigest() != _SHA256:
-        msg = f"published: {_FILE} is damaged{why}. Install openset again"
-        raise ArtefactError(msg)
-    return json.loads(text)
+    packed = files("openset.protocols").joinpath("splits.json.xz").read_bytes()
+    return json.loads(lzma.decompress(packed))

@@ -2,15 +2,15 @@
 
 import hashlib
 import json
+import math
 from dataclasses import dataclass, fields
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
 
 from openset import _check, _io
 from openset._types import ArtefactError
-from openset.protocols._openness import openness
 from openset.protocols.classes import Class, class_list, few
 from openset.protocols.sampling import UNKNOWNS
 
@@ -92,68 +92,41 @@ class Protocol:
     name: str = ""
 
     def __post_init__(self) -> None:
+        caller, put = "Protocol", partial(object.__setattr__, self)
         for part in (*PARTS, "classes"):
-            value = class_list("Protocol", part, getattr(self, part))
-            object.__setattr__(self, part, value)
+            put(part, class_list(caller, part, getattr(self, part)))
         for part in ("known", "unknown"):
             if not getattr(self, part):
-                got = "no classes"
-                raise ValueError(
-                    _check.must("non-empty", caller="Protocol", name=part, got=got)
-                )
+                _check.fail(caller, part, "non-empty", "no classes")
         for text in ("name", *_SOURCES.values()):
-            if not isinstance(getattr(self, text), str):
-                got = repr(getattr(self, text))
-                raise TypeError(
-                    _check.must("a string", caller="Protocol", name=text, got=got)
-                )
-        self._check_disjoint()
-        self._check_inside()
-        self._check_rules()
+            value = getattr(self, text)
+            if not isinstance(value, str):
+                _check.fail(caller, text, "a string", repr(value), error=TypeError)
+        share, ends = self.validation, {"low": 0, "high": 1, "open_high": True}
+        put("validation", _check.number(caller, "validation", share, **ends))
+        put("n_tests", _check.positive_int(caller, "n_tests", self.n_tests))
+        _check.one_of(caller, "unknowns", self.unknowns, UNKNOWNS)
+        put("seed", _check.integer(caller, "seed", self.seed, low=0))
+        self._check_classes()
 
-    def _check_disjoint(self) -> None:
+    def _check_classes(self) -> None:
+        """Parts of one data set are disjoint, and among its classes."""
         for one, other in combinations(PARTS, 2):
-            if self.source_of(one) != self.source_of(other):
-                continue
             there = set(getattr(self, other))
             both = [c for c in getattr(self, one) if c in there]
-            if both:
-                msg = (
-                    f"Protocol: {one} and {other} must be disjoint, got "
-                    f"{few(both)} in both. If they are classes of another data "
-                    f"set with the same name or number, give {_SOURCES[other]}="
+            if both and self.source_of(one) == self.source_of(other):
+                remedy = (
+                    "If they are classes of another data set with the same name or "
+                    f"number, give {_SOURCES[other]}="
                 )
-                raise ValueError(msg)
-
-    def _check_inside(self) -> None:
-        if not self.classes:
-            return
+                got = f"{few(both)} in both"
+                _check.fail("Protocol", f"{one} and {other}", "disjoint", got, remedy)
         universe = set(self.classes)
-        for part in PARTS:
-            if self.source_of(part) != self.source:
-                continue
+        for part in PARTS if universe else ():
             strangers = [c for c in getattr(self, part) if c not in universe]
-            if strangers:
-                msg = _check.must(
-                    "among classes",
-                    caller="Protocol",
-                    name=part,
-                    got=few(strangers),
-                    remedy=f"classes has {len(universe)} entries: {few(self.classes)}",
-                )
-                raise ValueError(msg)
-
-    def _check_rules(self) -> None:
-        caller = "Protocol"
-        share = _check.number(
-            caller, "validation", self.validation, low=0, high=1, open_high=True
-        )
-        object.__setattr__(self, "validation", share)
-        n_tests = _check.positive_int(caller, "n_tests", self.n_tests)
-        object.__setattr__(self, "n_tests", n_tests)
-        _check.one_of(caller, "unknowns", self.unknowns, UNKNOWNS)
-        seed = _check.integer(caller, "seed", self.seed, low=0)
-        object.__setattr__(self, "seed", seed)
+            if strangers and self.source_of(part) == self.source:
+                remedy = f"classes has {len(universe)} entries: {few(self.classes)}"
+                _check.fail("Protocol", part, "among classes", few(strangers), remedy)
 
     def __repr__(self) -> str:
         shown = [self.name] if self.name else []
@@ -183,17 +156,13 @@ class Protocol:
     @property
     def openness(self) -> float:
         """Openness: see :func:`openset.openness`."""
-        return openness(self.n_known, self.n_known + self.n_unknown)
+        return 1.0 - math.sqrt(2 * self.n_known / (2 * self.n_known + self.n_unknown))
 
     @cached_property
     def unused(self) -> tuple[Class, ...]:
         """Those of `classes` that are in no part."""
-        used = {
-            c
-            for part in PARTS
-            if self.source_of(part) == self.source
-            for c in getattr(self, part)
-        }
+        own = [part for part in PARTS if self.source_of(part) == self.source]
+        used = {c for part in own for c in getattr(self, part)}
         return tuple(c for c in self.classes if c not in used)
 
     @property
@@ -232,32 +201,29 @@ class Protocol:
     def from_json(cls, text: str) -> Self:
         """Read what :meth:`to_json` wrote; the hash, if there, must fit the content."""
         caller = "Protocol.from_json"
-        return cls._from_mapping(caller, read_json(caller, text))
+        return cls.from_mapping(caller, read_json(caller, text))
 
     @classmethod
-    def _from_mapping(cls, caller: str, data: Any) -> Self:
-        content = _content_of(caller, data)
+    def from_mapping(cls, caller: str, data: Any) -> Self:
+        """Read parsed JSON; `caller` is for errors."""
+        refuse = partial(_check.fail, caller, error=ArtefactError)
+        is_mapping = isinstance(data, dict)
+        content = dict(data) if is_mapping else {"kind": type(data).__name__}
+        if (kind := content.pop("kind", None)) != _KIND:
+            refuse("kind", repr(_KIND), repr(kind))
+        if (schema := content.pop("schema", None)) != _SCHEMA:
+            remedy = "A newer openset wrote it; update this one"
+            refuse("schema", str(_SCHEMA), repr(schema), remedy)
         stated = content.pop("hash", None)
-        names = {field.name for field in fields(cls)}
-        for wrong, what in (
-            (sorted(set(content) - names), "unknown"),
-            (sorted({"known", "unknown"} - set(content)), "missing"),
-        ):
-            if wrong:
-                msg = f"{caller}: {what} key {', '.join(map(repr, wrong))}"
-                raise ArtefactError(msg)
         try:
             protocol = cls(**content)
         except (TypeError, ValueError) as error:
             msg = f"{caller}: not a protocol: {error}"
             raise ArtefactError(msg) from error
-        if stated is not None and stated != protocol.hash:
-            msg = (
-                f"{caller}: hash must be that of the content "
-                f"({protocol.hash[:12]}…), got {str(stated)[:12]!r}. The file was "
-                'changed; if that was intended, delete its "hash"'
-            )
-            raise ArtefactError(msg)
+        if stated not in (None, protocol.hash):
+            rule, got = f"that of the content ({protocol.hash[:12]}…)", str(stated)[:12]
+            remedy = 'The file was changed; if that was intended, delete its "hash"'
+            refuse("hash", rule, repr(got), remedy)
         return protocol
 
     def save(self, path: str | Path) -> Path:
@@ -268,7 +234,7 @@ class Protocol:
     def load(cls, path: str | Path) -> Self:
         """Read a JSON file that :meth:`save` wrote."""
         caller = f"Protocol.load({str(path)!r})"
-        return cls._from_mapping(caller, read_json(caller, load_text(caller, path)))
+        return cls.from_mapping(caller, read_json(caller, Path(path)))
 
 
 def _key(value: Class) -> str:
@@ -281,38 +247,16 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _content_of(caller: str, data: Any) -> dict[str, Any]:
-    if not isinstance(data, dict) or data.get("kind") != _KIND:
-        kind = data.get("kind") if isinstance(data, dict) else type(data).__name__
-        msg = f"{caller}: kind must be {_KIND!r}, got {kind!r}"
-        raise ArtefactError(msg)
-    if data.get("schema") != _SCHEMA:
-        msg = (
-            f"{caller}: schema must be {_SCHEMA}, got {data.get('schema')!r}. A newer "
-            "openset wrote it; update this one"
-        )
-        raise ArtefactError(msg)
-    return {k: v for k, v in data.items() if k not in {"kind", "schema"}}
-
-
-def read_json(caller: str, text: str) -> Any:
-    """Parse JSON; the error says where it is wrong."""
+def read_json(caller: str, source: str | Path) -> Any:
+    """Parse a JSON text or file; the error says where it is wrong."""
     try:
+        text = source.read_text("utf-8") if isinstance(source, Path) else source
         return json.loads(text)
-    except ValueError as error:
-        msg = f"{caller}: not JSON: {error}"
-        raise ArtefactError(msg) from error
-
-
-def load_text(caller: str, path: str | Path) -> str:
-    """Read a text file, or say that it is missing or not text."""
-    try:
-        return Path(path).read_text("utf-8")
     except FileNotFoundError as error:
         msg = f"{caller}: no such file"
         raise FileNotFoundError(msg) from error
-    except UnicodeDecodeError as error:
-        msg = f"{caller}: not a JSON file ({error})"
+    except ValueError as error:  # that of Unicode, too
+        msg = f"{caller}: not JSON: {error}"
         raise ArtefactError(msg) from error
 
 
@@ -320,9 +264,6 @@ def save_json(path: str | Path, text: str) -> Path:
     """Write a JSON file that appears only when complete."""
     path = Path(path)
     if path.suffix != ".json":
-        got = repr(path.name)
-        raise ValueError(
-            _check.must("a .json file", caller="Protocol.save", name="path", got=got)
-        )
+        _check.fail("Protocol.save", "path", "a .json file", repr(path.name))
     _io.put(path, text)
     return path

@@ -1,0 +1,83 @@
+"""Openness, and protocols over all of its values."""
+
+import math
+from collections import Counter
+
+import pytest
+
+from openset.protocols import grid, leave_classes_out, openness, pairs
+
+
+def test_openness_is_that_of_the_paper_and_of_the_other_form_of_the_formula():
+    problems = {
+        (7, 5): 0.142,
+        (4, 3): 0.147,
+        (7, 8): 0.202,
+        (7, 9): 0.22,
+        (2, 8): 0.423,
+    }
+    for (n_known, n_unknown), value in problems.items():
+        assert openness(n_known, n_known + n_unknown) == pytest.approx(value, abs=6e-4)
+    for n_known, n_unknown in pairs(12):
+        other = 1 - math.sqrt(2 * n_known / (2 * n_known + n_unknown))
+        assert openness(n_known, n_known + n_unknown) == pytest.approx(other)
+
+
+@pytest.mark.parametrize("bad", [0, -1, 2.5, True, "3", None])
+def test_openness_refuses_what_is_no_count(bad):
+    with pytest.raises(ValueError, match=r"openness: n_known must be an integer >= 1"):
+        openness(bad, 10)
+
+
+def test_pairs_are_all_counts_in_order_of_openness():
+    assert set(pairs(10)) == {(k, u) for k in range(2, 10) for u in range(1, 11 - k)}
+    assert set(pairs(3, 2)) == {(2, 1), (2, 2), (3, 1), (3, 2)}
+    values = [openness(k, k + u) for k, u in pairs(9)]
+    assert values == sorted(values)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: openness(7, 5), r"n_test must be >= n_known = 7, got 5. It counts"),
+        (lambda: pairs(2), "min_known must be below n_classes, got 2 of 2"),
+        (lambda: leave_classes_out(10, 3), r"a proper divisor .* here: \[1, 2, 5\]"),
+        (lambda: leave_classes_out(4, 4), "a proper divisor of the 4 classes"),
+        (lambda: grid(5, sizes=[(2, 2)], openness=[0.1]), "left out, got both"),
+        (lambda: grid(5, sizes=[]), "must be non-empty"),
+        (lambda: grid(5, openness=[1.0]), r"openness must be a number in \[0, 1\)"),
+        (lambda: grid(5, repeats=0), "grid: repeats must be an integer >= 1"),
+    ],
+)
+def test_what_cannot_be_is_refused(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_a_grid_holds_all_repeats_of_all_sizes():
+    sizes = [(7, 2), (4, 3), (2, 8)]
+    draws = grid(10, sizes=sizes, repeats=5, rng=1)
+    assert Counter((p.n_known, p.n_unknown) for p in draws) == dict.fromkeys(sizes, 5)
+    every = grid(5, repeats=1)
+    assert {(p.n_known, p.n_unknown) for p in every} == set(pairs(5))
+
+
+def test_a_grid_takes_the_pair_nearest_to_a_target_once():
+    targets = [0.05, 0.142, 0.3, 0.42]
+    draws = grid(10, openness=targets, repeats=1)
+    for p, target in zip(draws, targets, strict=True):
+        best = min(abs(openness(k, k + u) - target) for k, u in pairs(10))
+        assert abs(p.openness - target) == pytest.approx(best)
+    assert len(grid(10, openness=[0.42, 0.43], repeats=2)) == 2
+
+
+def test_cells_of_a_grid_are_drawn_independently():
+    draws = grid(20, sizes=[(10, 10), (10, 10)], repeats=1)
+    assert draws[0].problem != draws[1].problem
+
+
+def test_leaving_classes_out_makes_each_unknown_once():
+    draws = leave_classes_out(range(6), 2, rng=3)
+    assert sorted(c for p in draws for c in p.unknown) == list(range(6))
+    assert all(p.is_complete for p in draws)
+    assert draws.duplicates == ()

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import openset as ops
-from openset.cli import demo
+from openset.digits import Demo
 
 FIGURES: dict[str, Callable[[], str]] = {}
 
@@ -35,10 +35,9 @@ def framed(svg: str) -> str:
 
 
 @functools.cache
-def digits() -> demo.Parts:
+def digits() -> Demo:
     """Return the outputs of the network of `openset demo`."""
-    order = np.random.default_rng(0).permutation(10)
-    return demo.outputs_of_a_network(np.sort(order[:6]), order[6:])
+    return ops.demo()
 
 
 @functools.cache

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         train,
         watch,
     )
+    from openset.digits import demo
     from openset.metrics import evaluate
     from openset.outputs import Outputs
     from openset.protocols import openness
@@ -62,6 +63,7 @@ __all__ = [
     "bench",
     "checks",
     "datasets",
+    "demo",
     "detectors",
     "evaluate",
     "integrations",
@@ -91,6 +93,7 @@ _HOMES = {
     "Outputs": "openset.outputs",
     "Scores": "openset.scores",
     "evaluate": "openset.metrics",
+    "demo": "openset.digits",
     "openness": "openset.protocols",
     "Rejector": "openset.rejector",
 }

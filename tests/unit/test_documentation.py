@@ -16,7 +16,7 @@ from typer.main import get_command
 
 import openset
 from openset import bench, detectors
-from openset.cli import app, demo
+from openset.cli import app
 from openset.testing import example_outputs
 from tests.unit.bench import made_outputs
 
@@ -213,9 +213,7 @@ def material(tmp_path_factory):
         for seed in range(3):
             scores = detectors.make(name).fit(train).score(made(200, seed, unknown=0.5))
             scores.save(folder / "runs" / f"{name}_seed{seed}.csv")
-    order = np.random.default_rng(0).permutation(10)
-    parts = demo.outputs_of_a_network(np.sort(order[:6]), order[6:])
-    for name, part in parts._asdict().items():
+    for name, part in openset.demo()._asdict().items():
         part.save(folder / "demo-output" / f"{name}.npz")  # as `openset demo` does
     made_outputs.made(folder / "outputs", bench.named.load("mnist-small"))
     (folder / "study.yaml").write_text(STUDY)

@@ -5,7 +5,7 @@ import shlex
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -14,10 +14,11 @@ from rich.markup import escape
 
 import openset
 from openset import _check, _io, thresholds
-from openset._types import UNKNOWN, CalibrationWarning, MissingExtraError
+from openset._types import CalibrationWarning, MissingExtraError
 from openset.cli._cautions import print_cautions
 from openset.cli._console import OUT
 from openset.cli._tables import show
+from openset.digits import N_KNOWN, Demo
 from openset.metrics import evaluate
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -27,7 +28,6 @@ from openset.stats import compare
 if TYPE_CHECKING:
     from openset.detectors import Fitted
 
-N_KNOWN = 6
 DETECTORS = ("msp", "maxlogit", "postmax", "openmax", "knn")
 # Enough for a first look; the report has all of them.
 _METRICS = ("accuracy", "openauc", "auroc", "fpr_at_tpr", "ccr_at_fpr_0.1")
@@ -37,20 +37,6 @@ EPILOG = """[bold]Examples[/bold]
 openset demo
 
 openset demo --seed 3 --out somewhere/"""
-
-
-class Parts(NamedTuple):
-    """Outputs of the network on each part of the data.
-
-    `surrogate` and `unseen` hold two unknown digits each: the former are used to choose
-    a threshold, the latter to test it.
-    """
-
-    train: Outputs
-    validation: Outputs
-    test: Outputs
-    surrogate: Outputs
-    unseen: Outputs
 
 
 def command(
@@ -75,7 +61,7 @@ def command(
     known, others = np.sort(order[:N_KNOWN]), order[N_KNOWN:]
     _say(1, f"A small network learns the handwritten digits {_list(known)}. It never "
             "sees the other four digits.")  # fmt: skip
-    parts = outputs_of_a_network(known, others)
+    parts = openset.demo(seed)
     both = Outputs.concat([parts.test, parts.surrogate, parts.unseen])
     n_unknown = len(both) - len(parts.test)
     _say(2, f"It is tested on {len(parts.test)} new images of the known digits and "
@@ -135,7 +121,7 @@ def command(
 
 
 def write_study(
-    fitted: "Mapping[str, Fitted]", parts: Parts, folder: Path, seed: int
+    fitted: "Mapping[str, Fitted]", parts: Demo, folder: Path, seed: int
 ) -> None:
     """Write a run folder: detectors calibrated on surrogates, tested on others."""
     tested = Outputs.concat([parts.test, parts.unseen])
@@ -178,47 +164,3 @@ def _say(step: int, text: str) -> None:
 def _list(digits: NDArray[np.int64]) -> str:
     *head, last = map(str, digits)
     return f"{', '.join(head)} and {last}"
-
-
-def outputs_of_a_network(known: NDArray[np.int64], others: NDArray[np.int64]) -> Parts:
-    """Train on half of the images of known digits; return the outputs on all parts."""
-    from sklearn.datasets import load_digits  # noqa: PLC0415  # slow: not for --help
-    from sklearn.model_selection import train_test_split  # noqa: PLC0415
-    from sklearn.neural_network import MLPClassifier  # noqa: PLC0415
-
-    digits = load_digits()
-    images = digits.data / 16
-    labels = np.full(digits.target.size, UNKNOWN)
-    for label, digit in enumerate(known):
-        labels[digits.target == digit] = label
-
-    def halves(rows: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-        return train_test_split(
-            rows, test_size=0.5, random_state=0, stratify=labels[rows]
-        )
-
-    train, rest = halves(np.flatnonzero(labels != UNKNOWN))
-    validation, test = halves(rest)
-    network = MLPClassifier((64,), max_iter=1000, alpha=1e-3, random_state=0)
-    network.fit(images[train], labels[train])
-    hidden, last = network.coefs_
-
-    def outputs(rows: NDArray[np.intp]) -> Outputs:
-        features = np.maximum(images[rows] @ hidden + network.intercepts_[0], 0)
-        return Outputs(
-            logits=features @ last + network.intercepts_[1],
-            features=features,
-            labels=labels[rows],
-            groups=[f"digit {digit}" for digit in digits.target[rows]],
-            classes=[f"digit {digit}" for digit in known],
-            weight=last.T,
-            bias=network.intercepts_[1],
-        )
-
-    return Parts(
-        train=outputs(train),
-        validation=outputs(validation),
-        test=outputs(test),
-        surrogate=outputs(np.flatnonzero(np.isin(digits.target, others[:2]))),
-        unseen=outputs(np.flatnonzero(np.isin(digits.target, others[2:]))),
-    )

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import openset
 from openset import MissingExtraError
-from openset.cli import app, demo
+from openset.cli import app
 
 
 def run(out):
@@ -47,9 +47,7 @@ def test_a_missing_extra_is_named_in_full(tmp_path, monkeypatch):
 def test_a_folder_that_cannot_be_is_said_before_anything_is_trained(
     tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(
-        demo, "outputs_of_a_network", lambda *_: pytest.fail("was trained")
-    )
+    monkeypatch.setattr(openset, "demo", lambda *_: pytest.fail("was trained"))
     (tmp_path / "file").write_text("")
     error = run(tmp_path / "file").exception
     assert isinstance(error, NotADirectoryError)

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from openset import Outputs, Rejector, detectors
-from openset.cli import demo
+from openset import Outputs, Rejector, demo, detectors
 from openset.integrations import onnx
 from tests.clip import save_small
 
@@ -16,8 +15,7 @@ PAGE = Path(__file__).parents[3] / "docs" / "integrations.md"
 
 def save_demo(folder):
     """Write the files that `openset demo` writes, and return the rejector."""
-    order = np.random.default_rng(0).permutation(10)
-    parts = demo.outputs_of_a_network(np.sort(order[:6]), order[6:])
+    parts = demo()
     for name, part in parts._asdict().items():
         part.save(folder / f"{name}.npz")
     fitted = detectors.PostMax().fit(parts.train)

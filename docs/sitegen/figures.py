@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import openset as ops
+from openset.cli import demo
 from openset.digits import Demo
 
 FIGURES: dict[str, Callable[[], str]] = {}

@@ -78,7 +78,8 @@ def _from_results(evidence: Evidence, claim: Claim, metric: str) -> Interval | s
         for protocol, repeat in draws:
             of_draw = [r for r in two if (r.protocol, r.repeat) == (protocol, repeat)]
             paired = Results(of_draw).paired(by)
-            spreads.append(np.subtract(*(paired.get(n, []) for n in (better, worse))))
+            ours, theirs = (np.asarray(paired.get(n, [])) for n in (better, worse))
+            spreads.append(ours - theirs)
     except ValueError as error:  # runs are missing
         return str(error)
     n_runs = sum(spread.size for spread in spreads)

@@ -102,8 +102,10 @@ class Protocol:
             value = getattr(self, text)
             if not isinstance(value, str):
                 _check.fail(caller, text, "a string", repr(value), error=TypeError)
-        share, ends = self.validation, {"low": 0, "high": 1, "open_high": True}
-        put("validation", _check.number(caller, "validation", share, **ends))
+        share = _check.number(
+            caller, "validation", self.validation, low=0, high=1, open_high=True
+        )
+        put("validation", share)
         put("n_tests", _check.positive_int(caller, "n_tests", self.n_tests))
         _check.one_of(caller, "unknowns", self.unknowns, UNKNOWNS)
         put("seed", _check.integer(caller, "seed", self.seed, low=0))

@@ -9,6 +9,7 @@ import numpy as np
 from openset import _check
 from openset._progress import bar
 from openset.detectors import Fitted, combine
+from openset.metrics.counts import ALPHA
 from openset.outputs import Outputs, need_outputs
 from openset.selection._candidates import (
     ONE,
@@ -21,7 +22,7 @@ from openset.selection._leave_kind_out import ranked, trials_of, turns_of
 from openset.selection._robust import CONSENSUS, SIMPLE, candidates_of, decide
 from openset.thresholds import check_options
 from openset.thresholds import objectives as objective_names
-from openset.thresholds.alpha import ALPHA, Alpha
+from openset.thresholds.alpha import Alpha
 from openset.thresholds.prices import Prices
 from openset.thresholds.table import Table
 

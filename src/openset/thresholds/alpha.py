@@ -3,7 +3,7 @@
 from fractions import Fraction
 from typing import Literal, TypeAlias
 
-from openset.metrics.counts import ALPHA as ALPHA
+from openset.metrics.counts import ALPHA
 from openset.metrics.counts import weight_of as weight_of_counts
 from openset.scores import Scores
 

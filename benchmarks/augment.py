@@ -14,7 +14,8 @@ from collections.abc import Callable
 import torch
 from _measure import need_device
 
-from openset.train.augment import crop_and_flip, pipeline_ceplus, rand_augment
+from openset.train import recipe
+from openset.train.augment import crop_and_flip, rand_augment
 
 
 def median_ms(function: Callable[[], object], *, is_cuda: bool, repeats: int) -> float:
@@ -48,7 +49,7 @@ def main() -> None:
         256, (options.images, 3, 32, 32), dtype=torch.uint8, generator=generator
     )
     images = host.to(options.device)
-    pipeline = pipeline_ceplus("cifar10")
+    pipeline = recipe("ceplus", "cifar10").pipeline
     normalize = pipeline.normalizer().to(options.device)
     parts = {
         "rand_augment(1, 6)": lambda: rand_augment(images, 1, 6, generator),

@@ -9,7 +9,7 @@ import torch
 
 from openset.testing import method_checks
 from openset.train.methods import REGISTRY, Method, find, make
-from tests.unit.train.tiny import N_CLASSES, NARROW, rows_network
+from tests.train.tiny import N_CLASSES, NARROW, rows_network
 
 # The public names, in the order of the papers they come from.
 NAMES = [

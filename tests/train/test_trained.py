@@ -7,7 +7,7 @@ from numpy.testing import assert_array_equal
 
 from openset import Scores, detectors
 from openset.train import Odin
-from tests.unit.train.tiny import fit_tiny, image_data
+from tests.train.tiny import fit_tiny, image_data
 
 
 def test_scores_of_a_name_have_the_scale_of_the_detector(tmp_path):

@@ -2,35 +2,89 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 from openset import _check, datasets, protocols
-from openset.train.augment import (
-    ARPLPLUS,
-    CEPLUS,
-    PLAIN,
-    Pipeline,
-    PublishedConstants,
-    pipeline_arpl,
-    pipeline_ceplus,
-)
-from openset.train.augment.pipeline import CIFAR_MEAN, CIFAR_STD
+from openset.train.augment import Pipeline
 
 _CALLER = "train.recipe"
 NAMES = ("arpl", "ceplus", "torchosr", "openset")
 SCHEDULES = ("constant", "steps", "cosine")
 OPTIMISERS = ("sgd", "adam")
-AUXILIARIES = ("none", "rotation")
 # Images through the network per training image: half a batch of turned ones comes on
 # top (see `openset.train.learner`).
 _PASSES = {"none": 1.0, "rotation": 1.5}
-_ARPLPLUS = ("arpl", "arpl_cs")  # methods with constants of their own
+AUXILIARIES = tuple(_PASSES)
 _OF_PIPELINE = ("n_ops", "magnitude", "side", "padding", "flip")
-_OF_SCHEDULE = {
-    "steps": ("milestones", "factor"),
-    "cosine": ("cycle", "warmup", "floor"),
+# Which schedule reads a field: a change without effect would look as if it were made.
+_READ_BY = dict.fromkeys(("milestones", "factor"), "steps")
+_READ_BY |= dict.fromkeys(("cycle", "warmup", "floor"), "cosine")
+# Fields that are numbers, and their intervals: the low end, is it out, the high end.
+_NUMBERS = {
+    "lr": (0.0, True, math.inf),
+    "momentum": (0.0, False, math.inf),
+    "weight_decay": (0.0, False, math.inf),
+    "factor": (0.0, False, math.inf),
+    "auxiliary_weight": (0.0, False, math.inf),
+    "warmup": (0.0, False, math.inf),
+    "smoothing": (0.0, False, 1.0),
+    "dropout": (0.0, False, 1.0),
 }
+
+
+class PublishedConstants(NamedTuple):
+    """The constants of one data set, chosen for closed-set accuracy by their authors.
+
+    Attributes
+    ----------
+    side
+        Height and width of the network's input.
+    lr
+        Learning rate: of SGD, or of Adam for TinyImageNet.
+    n_ops, magnitude
+        Arguments of :func:`openset.train.augment.rand_augment`.
+    smoothing
+        Label smoothing.
+    batch
+        Images per update.
+    """
+
+    side: int | None
+    lr: float
+    n_ops: int
+    magnitude: float
+    smoothing: float
+    batch: int
+
+
+CEPLUS = {
+    "mnist": PublishedConstants(32, 0.1, 1, 8, 0.0, 128),
+    "svhn": PublishedConstants(32, 0.1, 1, 18, 0.0, 128),
+    "cifar10": PublishedConstants(32, 0.1, 1, 6, 0.0, 128),
+    "cifar+10": PublishedConstants(32, 0.1, 1, 6, 0.0, 128),
+    "cifar+50": PublishedConstants(32, 0.1, 1, 6, 0.0, 128),
+    "tinyimagenet": PublishedConstants(64, 0.01, 1, 9, 0.9, 128),
+    "cub": PublishedConstants(448, 0.001, 2, 30, 0.3, 32),
+    "fgvc-aircraft": PublishedConstants(448, 0.001, 2, 15, 0.2, 32),
+}
+"""Constants of the CE+ release (Vaze et al., 2022), by the name of the protocol."""
+
+ARPLPLUS = CEPLUS | {
+    "cifar10": CEPLUS["cifar10"]._replace(magnitude=15),
+    "tinyimagenet": CEPLUS["tinyimagenet"]._replace(lr=0.001),
+    "cub": CEPLUS["cub"]._replace(smoothing=0.2),
+    "fgvc-aircraft": CEPLUS["fgvc-aircraft"]._replace(magnitude=18, smoothing=0.1),
+}
+"""Constants of ARPL+ and ARPL+CS+ in the same release, by the name of the protocol."""
+
+_OF_OTHERS = PublishedConstants(None, 0.1, 1, 9, 0.0, 128)
+_CIFAR_MEAN = (0.4914, 0.4822, 0.4465)  # the releases take CIFAR's for every data set
+_CIFAR_STD = (0.2023, 0.1994, 0.2010)
+_FINE_GRAINED = ("cub", "fgvc-aircraft")
+# A rotated or shifted digit may be another digit, or none.
+_DIGITS = ("mnist", "svhn")
+_MOVES = ("rotate", "translate_x", "translate_y")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +133,7 @@ class Recipe:
     warmup: int = 0
     floor: float = 1e-3
     smoothing: float = 0.0
-    pipeline: Pipeline = PLAIN
+    pipeline: Pipeline = field(default_factory=Pipeline)
     clean: float = 0.0
     dropout: float | None = None
     auxiliary: str = "none"
@@ -90,47 +144,23 @@ class Recipe:
             _check.positive_int(_CALLER, name, getattr(self, name))
         _check.one_of(_CALLER, "optimiser", self.optimiser, OPTIMISERS)
         _check.one_of(_CALLER, "schedule", self.schedule, SCHEDULES)
-        _check.number(_CALLER, "lr", self.lr, low=0, open_low=True, open_high=True)
-        self._check_milestones()
-        for name in ("momentum", "weight_decay", "factor"):
-            value = getattr(self, name)
-            _check.number(_CALLER, name, value, low=0, open_high=True)
-        _check.number(_CALLER, "floor", self.floor, low=0, high=1)
-        self._check_warmup()
-        smoothing = self.smoothing
-        _check.number(_CALLER, "smoothing", smoothing, low=0, high=1, open_high=True)
-        _check.number(_CALLER, "clean", self.clean, low=0, high=1)
-        if self.dropout is not None:
-            dropout = self.dropout
-            _check.number(_CALLER, "dropout", dropout, low=0, high=1, open_high=True)
         _check.one_of(_CALLER, "auxiliary", self.auxiliary, AUXILIARIES)
-        weight = self.auxiliary_weight
-        _check.number(_CALLER, "auxiliary_weight", weight, low=0, open_high=True)
-
-    def _check_warmup(self) -> None:
-        warmup = _check.number(_CALLER, "warmup", self.warmup, low=0)
-        if warmup > self.cycle:
-            msg = _check.must(
-                f"at most cycle, {self.cycle} epochs",
-                caller=_CALLER,
-                name="warmup",
-                got=self.warmup,
-                remedy="Change both: cycle and warmup",
-            )
-            raise ValueError(msg)
-
-    def _check_milestones(self) -> None:
+        for name, (low, is_open, high) in _NUMBERS.items():
+            if (value := getattr(self, name)) is not None:
+                bounds: Any = {"low": low, "open_low": is_open, "high": high}
+                _check.number(_CALLER, name, value, **bounds, open_high=True)
+        for name in ("floor", "clean"):
+            _check.number(_CALLER, name, getattr(self, name), low=0, high=1)
+        if self.warmup > self.cycle:
+            rule = f"at most cycle, {self.cycle} epochs"
+            remedy = "Change both: cycle and warmup"
+            _check.fail(_CALLER, "warmup", rule, self.warmup, remedy)
         listed = self.milestones
         is_list = isinstance(listed, tuple | list)
         if not is_list or not all(type(one) is int and one >= 0 for one in listed):
-            msg = _check.must(
-                "a list of epochs",
-                caller=_CALLER,
-                name="milestones",
-                got=repr(listed),
-                remedy="For example milestones=[30, 60]",
-            )
-            raise TypeError(msg)
+            remedy = "For example milestones=[30, 60]"
+            rule, got = "a list of epochs", repr(listed)
+            _check.fail(_CALLER, "milestones", rule, got, remedy, TypeError)
 
     def rate(self, epoch: int) -> float:
         r"""Learning rate of an epoch, counted from 0.
@@ -162,14 +192,7 @@ class Recipe:
         return self._cosine((epoch - 1) % self.cycle)
 
     def pipeline_of(self, epoch: int) -> Pipeline:
-        """Augmentation of an epoch, counted from 0: the last ones may be clean.
-
-        Examples
-        --------
-        >>> made = recipe("ceplus", "cifar10", epochs=10, clean=0.1)
-        >>> made.pipeline_of(8).n_ops, made.pipeline_of(9).n_ops
-        (1, 0)
-        """
+        """Augmentation of an epoch, counted from 0: the last ones may be clean."""
         if epoch < self.epochs - round(self.clean * self.epochs):
             return self.pipeline
         return replace(self.pipeline, n_ops=0)
@@ -235,25 +258,23 @@ def recipe(
     100
     """
     _check.one_of(_CALLER, "recipe", name, NAMES)
-    published = ARPLPLUS if method in _ARPLPLUS else CEPLUS
-    if name == "arpl":
-        made = _arpl(data)
-    elif name == "ceplus":
-        made = _ceplus(data, published)
-    elif name == "openset":
-        made = _openset(data, published)
-    else:
-        made = _torchosr(data)
     for key in changes:
         _check.one_of(_CALLER, "a change", key, changeable())
-    of_pipeline = {k: v for k, v in changes.items() if k in _OF_PIPELINE}
-    others = {k: v for k, v in changes.items() if k not in _OF_PIPELINE}
-    if of_pipeline:
-        others["pipeline"] = replace(made.pipeline, **of_pipeline)
+    published = ARPLPLUS if method in ("arpl", "arpl_cs") else CEPLUS
+    made = {"arpl": _arpl, "torchosr": _torchosr}.get(name, _ceplus)(data, published)
+    if name == "openset":
+        made = _openset(made, data)
+    moves = {key: changes[key] for key in _OF_PIPELINE if key in changes}
+    others = {key: changes[key] for key in changes if key not in moves}
+    others["pipeline"] = replace(made.pipeline, **moves)
     epochs = others["epochs"] = _epochs(made, others)
     schedule = others.get("schedule", made.schedule)
     changed = replace(made, **(_shortened(made, schedule, epochs) | others))
-    _check_read(changed, changes)
+    for key, value in changes.items():
+        if _READ_BY.get(key, changed.schedule) != changed.schedule:
+            rule = f"left out with schedule={changed.schedule!r}"
+            remedy = f"It needs schedule={_READ_BY[key]!r}"
+            _check.fail(_CALLER, key, rule, repr(value), remedy)
     return changed
 
 
@@ -263,8 +284,7 @@ def _epochs(made: Recipe, changes: dict[str, Any]) -> int:
     if "epochs" in changes:
         if budget is not None:
             rule = f"left out with epochs={changes['epochs']!r}"
-            msg = _check.must(rule, caller=_CALLER, name="budget", got=repr(budget))
-            raise ValueError(msg)
+            _check.fail(_CALLER, "budget", rule, repr(budget))
         return _check.positive_int(_CALLER, "epochs", changes["epochs"])
     if budget is None and made.name != "openset":
         return made.epochs
@@ -275,31 +295,6 @@ def _epochs(made: Recipe, changes: dict[str, Any]) -> int:
     return max(1, round(budget / _PASSES[auxiliary]))
 
 
-def _check_read(made: Recipe, changes: Mapping[str, Any]) -> None:
-    """Refuse a change without effect: it would look as if it had been made."""
-    read: dict[str, tuple[str, Any, Any]] = {
-        name: ("schedule", made.schedule, kind)
-        for kind, names in _OF_SCHEDULE.items()
-        for name in names
-    }
-    if made.pipeline.n_ops == 0:
-        read["clean"] = ("n_ops", 0, 1)
-        if "n_ops" not in changes:
-            read["magnitude"] = ("n_ops", 0, 1)
-    read["auxiliary_weight"] = ("auxiliary", made.auxiliary, "rotation")
-    for name in changes:
-        field, now, wanted = read.get(name, ("", "", ""))
-        if now != wanted:
-            msg = _check.must(
-                f"left out with {field}={now!r}, where it has no effect",
-                caller=_CALLER,
-                name=name,
-                got=repr(changes[name]),
-                remedy=f"It needs {field}={wanted!r}",
-            )
-            raise ValueError(msg)
-
-
 def changeable() -> list[str]:
     """Return the names of what :func:`recipe` can change.
 
@@ -308,7 +303,7 @@ def changeable() -> list[str]:
     >>> "epochs" in changeable(), "magnitude" in changeable()
     (True, True)
     """
-    own = {field.name for field in fields(Recipe)} - {"name", "pipeline"}
+    own = {one.name for one in fields(Recipe)} - {"name", "pipeline"}
     return [*sorted({*own, "budget"}), *_OF_PIPELINE]
 
 
@@ -325,52 +320,54 @@ def _shortened(made: Recipe, schedule: str, epochs: int) -> dict[str, Any]:
     return {}
 
 
-def _arpl(data: str) -> Recipe:
-    is_known = data in CEPLUS and data not in ("cub", "fgvc-aircraft")
-    common = Recipe(
+def _arpl(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
+    # Crop and flip, values in [0, 1]; MNIST as it is.
+    is_known = data in published and data not in _FINE_GRAINED
+    moves: dict[str, Any] = {"padding": 4, "flip": True} if data != "mnist" else {}
+    side = published[data].side if is_known else None
+    is_adam = data == "tinyimagenet"
+    return Recipe(
         name="arpl",
         epochs=100,
         batch=64,
-        lr=0.1,
-        momentum=0.9,
-        weight_decay=1e-4,
+        optimiser="adam" if is_adam else "sgd",
+        lr=0.001 if is_adam else 0.1,
+        momentum=0.0 if is_adam else 0.9,
+        weight_decay=0.0 if is_adam else 1e-4,
         schedule="steps",
         milestones=(30, 60, 90),
-        pipeline=pipeline_arpl(data) if is_known else Pipeline(padding=4, flip=True),
+        pipeline=Pipeline(side=side, **moves),
     )
-    if data == "tinyimagenet":
-        adam = {"optimiser": "adam", "lr": 0.001, "momentum": 0.0, "weight_decay": 0.0}
-        return replace(common, **adam)  # type: ignore[arg-type]
-    return common
 
 
 def _ceplus(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
-    if data in published:
-        constants = published[data]
-        pipeline = pipeline_ceplus(data, constants=constants)
-    else:
-        constants = PublishedConstants(0, 0.1, 1, 9, 0.0, 128)
-        pipeline = Pipeline(
-            n_ops=1, magnitude=9, padding=4, flip=True, mean=CIFAR_MEAN, std=CIFAR_STD
-        )
+    side, lr, n_ops, magnitude, smoothing, batch = published.get(data, _OF_OTHERS)
     is_adam = data == "tinyimagenet"
     return Recipe(
         name="ceplus",
         epochs=600,
-        batch=constants.batch,
+        batch=batch,
         optimiser="adam" if is_adam else "sgd",
-        lr=constants.lr,
+        lr=lr,
         momentum=0.0 if is_adam else 0.9,
         weight_decay=0.0 if is_adam else 1e-4,
         schedule="cosine",
         warmup=10,
-        smoothing=constants.smoothing,
-        pipeline=pipeline,
+        smoothing=smoothing,
+        pipeline=Pipeline(
+            n_ops=n_ops,
+            magnitude=magnitude,
+            without=_MOVES if data in _DIGITS else (),
+            side=side,
+            padding=4,
+            flip=True,
+            mean=_CIFAR_MEAN,
+            std=_CIFAR_STD,
+        ),
     )
 
 
-def _openset(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
-    base = _ceplus(data, published)
+def _openset(base: Recipe, data: str) -> Recipe:
     auxiliary = "rotation" if _is_upright(data) else "none"
     return replace(
         base,
@@ -390,7 +387,8 @@ def _is_upright(data: str) -> bool:
     return data in datasets.names() and datasets.info(data).upright
 
 
-def _torchosr(data: str) -> Recipe:
-    side = CEPLUS[data].side if data in CEPLUS else None
-    pipeline = Pipeline(side=side)
-    return Recipe(name="torchosr", epochs=128, batch=64, lr=1e-3, pipeline=pipeline)
+def _torchosr(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
+    side = published[data].side if data in published else None
+    return Recipe(
+        name="torchosr", epochs=128, batch=64, lr=1e-3, pipeline=Pipeline(side=side)
+    )

@@ -24,7 +24,7 @@ from openset import (
 from openset._types import ArtefactError
 from openset.cli import _extract_samples, app
 from openset.train import Trained
-from tests.unit.train.tiny import fit_tiny, image_data
+from tests.train.tiny import fit_tiny, image_data
 
 
 def run(*arguments):

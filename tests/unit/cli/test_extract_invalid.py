@@ -19,7 +19,7 @@ from openset.datasets import image_lists, lazy_inputs
 from openset.datasets.lazy_inputs import DamagedImageError, ImageFiles
 from openset.integrations import networks
 from openset.train import Odin, extract
-from tests.unit.train.tiny import fit_tiny, image_data, rows_data
+from tests.train.tiny import fit_tiny, image_data, rows_data
 
 SIDE = 16
 NAME = f"{__name__}:small"

@@ -15,7 +15,7 @@ from openset.cli._extract_lists import check_labels
 from openset.datasets import image_lists
 from openset.results import Results
 from openset.train import Trained
-from tests.unit.train.tiny import fit_tiny, image_data
+from tests.train.tiny import fit_tiny, image_data
 
 pictures = pytest.importorskip("PIL.Image", reason="reads images")
 

@@ -16,7 +16,7 @@ from openset.integrations import networks
 from openset.integrations.onnx import export
 from openset.integrations.torch import OpenSetModule
 from openset.train import Odin
-from tests.unit.train.tiny import fit_tiny, rows_data
+from tests.train.tiny import fit_tiny, rows_data
 
 NETWORK = f"{__name__}:network"
 SIDE, STD, CLASSES = 6, (0.5, 0.25, 0.2), ("ant", "bee", "cat")

@@ -14,7 +14,7 @@ from openset import Outputs, Scores, datasets, evaluate, protocols, train
 from openset.cli import app, main
 from openset.cli._training_options import as_typed, read_settings
 from openset.train import Trained, methods
-from tests.unit.train.tiny import image_data
+from tests.train.tiny import image_data
 
 
 @pytest.fixture

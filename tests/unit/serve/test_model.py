@@ -12,9 +12,9 @@ from openset.integrations.onnx import export
 from openset.serve._onnx_model import outputs_by_name
 from openset.serve._responses import Decider
 from openset.train import Trained
+from tests.train.tiny import fit_tiny, image_data, last_unknown, rows_data
 from tests.unit.serve.conftest import split
 from tests.unit.serve.live import serving
-from tests.unit.train.tiny import fit_tiny, image_data, last_unknown, rows_data
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx")
 pytest.importorskip("onnxruntime", reason="the extra onnx")

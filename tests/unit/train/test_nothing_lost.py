@@ -20,8 +20,8 @@ from openset.cli._extract_network import Network
 from openset.cli._extract_shards import Extract, input_shards
 from openset.train import extract
 from tests.killing import KILLED, at, forking
+from tests.train.tiny import fit_tiny, rows_data, rows_network
 from tests.unit.train.loop.test_resume import assert_same_run
-from tests.unit.train.tiny import fit_tiny, rows_data, rows_network
 
 FILE, END = _io.POINTS[:4], _io.POINTS[11:]
 RENAMED = (_io.POINTS[7], _io.POINTS[9])

@@ -5,7 +5,7 @@ import pytest
 from openset import datasets, train
 from openset.protocols import Protocol
 from openset.train import recipe, tuning
-from tests.unit.train.tiny import image_data, last_unknown, rows_data
+from tests.train.tiny import image_data, last_unknown, rows_data
 
 
 def test_nothing_can_be_tuned_with_two_known_classes():

@@ -14,7 +14,6 @@ from openset._types import TrainingWarning
 from openset.datasets import Cut, Dataset, lazy_inputs
 from openset.protocols import Protocol
 from openset.train import methods, networks, recipes
-from openset.train.augment import CEPLUS
 from openset.train.jobs import _fingerprint
 from openset.train.jobs._job import Job
 from openset.train.jobs._negatives import load_negatives
@@ -138,7 +137,7 @@ def _constants_of(protocol: Protocol, data: str) -> str:
 
     CIFAR-10 and CIFAR+10 have the same images and different constants.
     """
-    for name in CEPLUS:
+    for name in recipes.CEPLUS:
         for split in protocols.splits(name):
             published = protocols.published(name, split)
             if all(getattr(published, k) == getattr(protocol, k) for k in _SAME):

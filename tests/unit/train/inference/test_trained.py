@@ -17,7 +17,7 @@ from openset.integrations.torch import OpenSetModule
 from openset.train import Odin, Trained, extract, fit, methods, recipe
 from openset.train.augment import Pipeline
 from openset.train.jobs._spec import Spec
-from tests.unit.train.tiny import (
+from tests.train.tiny import (
     fit_tiny,
     image_data,
     image_network,

@@ -12,7 +12,7 @@ from openset import TrainingWarning, datasets, protocols, train
 from openset.datasets import Dataset, lazy_inputs
 from openset.train import Execution, Job, recipe
 from openset.train.jobs._prepare import prepare_all
-from tests.unit.train.tiny import (
+from tests.train.tiny import (
     fit_tiny,
     image_data,
     last_unknown,

@@ -16,7 +16,7 @@ from openset.train.learner._learner import Learner
 from openset.train.learner._rotation import RotationHead, quarter_turns
 from openset.train.methods import Method, make
 from openset.train.networks import Classifier32, Network
-from tests.unit.train.tiny import (
+from tests.train.tiny import (
     fit_tiny,
     image_data,
     last_unknown,

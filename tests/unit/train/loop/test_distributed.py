@@ -17,8 +17,8 @@ from openset._types import ArtefactError
 from openset.train import Trained
 from openset.train.inference import _predict
 from openset.train.loop import _fit
+from tests.train.tiny import fit_tiny, last_unknown, rows_data
 from tests.unit.train.loop.two_processes import cases
-from tests.unit.train.tiny import fit_tiny, last_unknown, rows_data
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[4]

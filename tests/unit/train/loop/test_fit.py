@@ -21,7 +21,7 @@ from openset.train import (
     recipe,
     recipes,
 )
-from openset.train.augment import PLAIN, Pipeline
+from openset.train.augment import Pipeline
 from openset.train.jobs._prepare import prepare_all
 from openset.train.learner._learner import make_learner
 from openset.train.loop import _fit as fit_module
@@ -30,7 +30,7 @@ from openset.train.loop._batches import Batches
 from openset.train.loop._devices import launch
 from openset.train.loop._seeds import derived
 from openset.train.networks import Network, TwoNorms
-from tests.unit.train.tiny import (
+from tests.train.tiny import (
     NARROW,
     fit_tiny,
     image_data,
@@ -40,6 +40,7 @@ from tests.unit.train.tiny import (
     rows_network,
 )
 
+HERE = torch.device("cpu")
 ON_ROWS = [name for name in methods.REGISTRY.built_in() if name != "arpl_cs"]
 TIMES = ("seconds", "samples_per_second")
 CPU = Execution(accelerator="cpu", progress=False)
@@ -422,9 +423,7 @@ def test_the_updates_are_those_of_a_plain_loop():
     )
     (trained,) = fit_jobs([one], CPU)
     cut = datasets.cut(data, last_unknown(data))
-    batches = Batches(
-        cut.train, PLAIN, device=torch.device("cpu"), batch=16, seed=derived(0, 1)
-    )
+    batches = Batches(cut.train, Pipeline(), device=HERE, batch=16, seed=derived(0, 1))
     moved = torch.optim.SGD(
         network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4
     )
@@ -470,7 +469,7 @@ def test_dropout_of_the_recipe_is_that_of_every_layer_of_the_network():
 def test_every_sample_has_its_turn_once_per_epoch_in_a_new_order():
     data = rows_data()
     cut = datasets.cut(data, last_unknown(data))
-    batches = Batches(cut.train, PLAIN, device=torch.device("cpu"), batch=16, seed=3)
+    batches = Batches(cut.train, Pipeline(), device=HERE, batch=16, seed=3)
     seen = [torch.cat([x.inputs for x in batches.epoch(epoch)]) for epoch in range(2)]
     expected = np.sort(np.asarray(cut.train.inputs)[:, 0])
     for one in seen:
@@ -485,7 +484,7 @@ def test_processes_share_every_batch_out_among_them(world):
 
     def batches(rank, world):
         found = Batches(
-            cut.train, PLAIN, device=torch.device("cpu"), batch=13, seed=3, rank=rank,
+            cut.train, Pipeline(), device=HERE, batch=13, seed=3, rank=rank,
             world=world,
         )  # fmt: skip
         assert len(list(found.epoch(0))) == len(found) == 4
@@ -729,7 +728,7 @@ def test_too_few_samples_are_refused():
                 kind="image",
                 sources=(),
             ),
-            PLAIN,
+            Pipeline(),
             device=torch.device("cpu"),
             batch=4,
             seed=0,

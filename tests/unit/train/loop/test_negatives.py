@@ -11,10 +11,10 @@ from openset import datasets
 from openset.datasets import Dataset
 from openset.protocols import Protocol
 from openset.train import Execution, Job, fit, fit_jobs, tune
-from openset.train.augment import PLAIN
+from openset.train.augment import Pipeline
 from openset.train.loop._batches import Batches, Negatives
 from openset.train.loop._run import TrainingRun
-from tests.unit.train.tiny import (
+from tests.train.tiny import (
     fit_tiny,
     image_data,
     last_unknown,
@@ -23,6 +23,7 @@ from tests.unit.train.tiny import (
     rows_network,
 )
 
+HERE = torch.device("cpu")
 CPU = Execution(accelerator="cpu", progress=False)
 
 
@@ -269,7 +270,7 @@ def batches_of(*, n_others=20, rank=0, world=1, parts=1, per=1.0):
     )
     negative = datasets.cut(data, protocol, negative=others(data, n_others)).negative
     return Batches(
-        cut.train, PLAIN, device=torch.device("cpu"), batch=13, seed=3, rank=rank,
+        cut.train, Pipeline(), device=HERE, batch=13, seed=3, rank=rank,
         world=world, negatives=Negatives(negative, lambda n: round(per * n), parts),
     ), negative  # fmt: skip
 
@@ -301,7 +302,7 @@ def test_the_order_of_known_samples_is_that_without_negatives():
     with_them, _ = batches_of()
     data = rows_data(62)
     cut = datasets.cut(data, last_unknown(data))
-    without = Batches(cut.train, PLAIN, device=torch.device("cpu"), batch=13, seed=3)
+    without = Batches(cut.train, Pipeline(), device=HERE, batch=13, seed=3)
     for one, other in zip(with_them.epoch(2), without.epoch(2), strict=True):
         assert torch.equal(one.inputs, other.inputs)
         assert other.negatives is None

@@ -19,7 +19,7 @@ from openset.train import Trained
 from openset.train.learner import _checkpoint
 from openset.train.loop import _log, _run
 from tests.killing import forking
-from tests.unit.train.tiny import (
+from tests.train.tiny import (
     NARROW,
     fit_tiny,
     image_data,

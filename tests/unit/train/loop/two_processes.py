@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 
 from openset.train.loop import _devices, _run
-from tests.unit.train.tiny import (
+from tests.train.tiny import (
     NARROW,
     fit_tiny,
     image_data,

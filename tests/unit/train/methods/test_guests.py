@@ -17,7 +17,7 @@ from openset.testing import check_method
 from openset.train import Job, Trained, methods
 from openset.train.methods import REGISTRY, Method
 from tests import forked
-from tests.unit.train.tiny import fit_tiny, rows_data
+from tests.train.tiny import fit_tiny, rows_data
 
 ROOT = Path(__file__).parents[4]
 # A method as a researcher would write it: an option, a parameter, a score of its own.

@@ -8,7 +8,7 @@ from openset import metrics
 from openset.datasets import Dataset
 from openset.protocols import Protocol
 from openset.train import fit
-from tests.unit.train.tiny import NARROW
+from tests.train.tiny import NARROW
 
 FORMS = {
     "softmax": ("softmax", {}),

@@ -26,7 +26,7 @@ from openset.train.methods.tsoftmax import (
     unit_norm,
 )
 from openset.train.networks import Classifier32, TwoNorms
-from tests.unit.train.tiny import (
+from tests.train.tiny import (
     N_CLASSES,
     Learner,
     classifier_parameters,

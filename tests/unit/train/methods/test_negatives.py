@@ -10,7 +10,7 @@ from torch.autograd import gradcheck
 from torch.func import functional_call
 
 from openset.train.methods import make
-from tests.unit.train.tiny import N_CLASSES, Learner, rows_network
+from tests.train.tiny import N_CLASSES, Learner, rows_network
 
 WITH = ["entropic", "objectosphere", "outlier_exposure", "energy_bounded"]
 # Bounds and lengths that some samples keep to and some do not.

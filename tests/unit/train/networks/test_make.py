@@ -14,7 +14,7 @@ from openset.train.methods.proser import two_thirds
 from openset.train.networks import MLP, OSRCI, Classifier32, Network, TwoNorms, make
 from openset.train.networks._norm import NormLeaky
 from openset.train.networks.classifier32 import use_norms
-from tests.unit.train.tiny import fit_tiny, image_data, rows_network
+from tests.train.tiny import fit_tiny, image_data, rows_network
 
 IMAGES = torch.zeros(2, 3, 32, 32)
 ROWS = torch.eye(4)

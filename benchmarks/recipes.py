@@ -27,22 +27,12 @@ from _training_runs import Variant, add_options, difference, mean, read, train_a
 
 RESULTS = Path(__file__).parent / "results"
 DOCS = Path(__file__).parents[1] / "docs" / "results" / "training.md"
-_LOGISTIC = {"ranking": "logit", "surrogate": "logistic", "pairing": "all_pairs"}
-# Forms of OpenAUC on top of the recipe, λ = 0.1; mixtures are made after conv 6 unless
-# the name says otherwise.
+# Places of the mixtures of OpenAUC on top of the recipe, λ = 0.1.
 FORMS: dict[str, dict[str, Any]] = {
     "paper-penultimate": {"place": "penultimate"},
-    "logistic": _LOGISTIC,
-    "hinge": _LOGISTIC | {"surrogate": "hinge"},
-    "logistic-hardest": _LOGISTIC | {"hardest": 0.25},
-    "logistic-unknown": _LOGISTIC | {"moves": "unknown"},
-    "logistic-known": _LOGISTIC | {"moves": "known"},
-    "logistic-ramp": _LOGISTIC | {"ramp": 0.5},
     "paper-conv6": {},
     "paper-conv3": {"place": "conv3"},
     "paper-input": {"place": "input"},
-    "paper-all-pairs": {"pairing": "all_pairs"},
-    "paper-hinge": {"surrogate": "hinge"},
 }
 VARIANTS = {
     "ceplus": Variant(),

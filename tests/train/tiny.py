@@ -47,15 +47,14 @@ class Learner(nn.Module):
         super().__init__()
         self.network, self.method = network, method
 
-    def forward(self, inputs, labels, phase="classify"):
+    def forward(self, inputs, labels):
         """Loss of a batch."""
-        return self.method.loss(self.network, inputs, labels, phase)[0]
+        return self.method.loss(self.network, inputs, labels)[0]
 
 
 def parts_of(method):
     """Names of the parts that bring their own optimiser."""
-    phases = [phase for each in method.passes for phase in each]
-    return {phase.part for phase in phases} - {"classifier"}
+    return set(method.parts.values())
 
 
 def classifier_parameters(network, method):

@@ -2,7 +2,7 @@
 
 import shlex
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -120,17 +120,10 @@ def say_done(
     trained: Sequence[Protocol],
 ) -> None:
     """Print the results of all runs, cautions before and what to do next after."""
-    _say_cautions(kind, runs.values())
     titles = [run_title(*key) for key in runs]
     OUT.print(_results_table(kind.title, dict(zip(titles, done, strict=True))))
     first = Path(next(iter(runs.values())).out)
     _say_what_next(first, trained, several=len(runs) > 1)
-
-
-def _say_cautions(kind: Any, jobs: Iterable[Any]) -> None:
-    """Print what was measured of options that do harm, each once."""
-    for text in sorted({kind.caution(job.options or {}) for job in jobs} - {""}):
-        OUT.print(f"[yellow]Note:[/yellow] {escape(text)}.", soft_wrap=True)
 
 
 def _results_table(method: str, done: dict[str, Any]) -> Table:

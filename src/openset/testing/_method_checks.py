@@ -16,7 +16,7 @@ from openset.datasets import Dataset, cut
 from openset.protocols import Protocol
 from openset.testing._run import require
 from openset.train import Trained, fit
-from openset.train.methods import Method, Phase, WithNegatives, find, make
+from openset.train.methods import Method, WithNegatives, find, make
 from openset.train.networks import MLP, Network, TwoNorms
 
 N_CLASSES = 3
@@ -31,8 +31,8 @@ class _MethodCase:
     images: bool
 
     @property
-    def phases(self) -> list[Phase]:
-        return [phase for phases in self.kind.passes for phase in phases]
+    def updates(self) -> list[str]:
+        return [update for updates in self.kind.passes for update in updates]
 
     def inputs(
         self, n: int = 12, *, n_classes: int = N_CLASSES
@@ -53,13 +53,13 @@ class _MethodCase:
         network: Network,
         inputs: Tensor,
         labels: Tensor,
-        phase: str,
+        update: str,
     ) -> tuple[Tensor, Tensor]:
         """Return loss and logits; a method that needs negatives gets some."""
         if isinstance(method, WithNegatives) and method.needs_negatives:
             turned = -inputs[: method.n_negatives(len(inputs))]
-            return method.loss(network, inputs, labels, phase, negatives=turned)
-        return method.loss(network, inputs, labels, phase)
+            return method.loss(network, inputs, labels, negatives=turned)
+        return getattr(method, update)(network, inputs, labels)
 
     def network(self) -> Network:
         torch.manual_seed(0)
@@ -96,26 +96,24 @@ def _facts(case: _MethodCase) -> None:
     is_custom = kind.respond is not Method.respond
     rule = "a class with score = 'custom' must compute it in `respond`"
     require(kind.score != "custom" or is_custom, rule)
-    is_logged = Phase() in case.phases
-    require(
-        is_logged, "passes must contain Phase(), whose loss and accuracy are logged"
-    )
+    is_logged = "loss" in case.updates
+    require(is_logged, "passes must contain 'loss', whose accuracy is logged")
 
 
 def _loss(case: _MethodCase) -> None:
     network, method = case.made()
     inputs, labels = case.inputs()
-    for phase in case.phases:
-        loss, logits = case.loss(method, network, inputs, labels, phase.name)
-        _check_loss(loss, phase)
+    for update in case.updates:
+        loss, logits = case.loss(method, network, inputs, labels, update)
+        _check_loss(loss, update)
         shape = (len(labels), N_CLASSES)
         is_right = logits.shape[0] == shape[0] and logits.shape[1] >= shape[1]
         require(is_right, f"logits must have shape {shape}, got {tuple(logits.shape)}")
 
 
-def _check_loss(loss: Tensor, phase: Phase) -> None:
+def _check_loss(loss: Tensor, update: str) -> None:
     is_number = loss.shape == () and bool(torch.isfinite(loss))
-    require(is_number, f"the loss of {phase.name!r} must be one finite number")
+    require(is_number, f"the loss of {update!r} must be one finite number")
 
 
 def _unusual_batches(case: _MethodCase) -> None:
@@ -123,8 +121,8 @@ def _unusual_batches(case: _MethodCase) -> None:
     inputs, labels = case.inputs(7)
     one_class, two_classes = torch.zeros_like(labels), labels.clamp(max=1)
     for batch in (labels, one_class, two_classes):  # all of odd size
-        for phase in case.phases:
-            _check_loss(case.loss(method, network, inputs, batch, phase.name)[0], phase)
+        for update in case.updates:
+            _check_loss(case.loss(method, network, inputs, batch, update)[0], update)
 
 
 def _gradients(case: _MethodCase) -> None:
@@ -132,9 +130,9 @@ def _gradients(case: _MethodCase) -> None:
     inputs, labels = case.inputs()
     both = nn.ModuleList([network, method])
     reached: set[str] = set()
-    for phase in case.phases:
+    for update in case.updates:
         both.zero_grad()
-        case.loss(method, network, inputs, labels, phase.name)[0].backward()
+        case.loss(method, network, inputs, labels, update)[0].backward()
         for name, parameter in both.named_parameters():
             if parameter.grad is not None and bool((parameter.grad != 0).any()):
                 reached.add(name)
@@ -168,12 +166,12 @@ def _response(case: _MethodCase) -> None:
 def _half_precision(case: _MethodCase) -> None:
     network, method = case.made()
     inputs, labels = case.inputs()
-    for phase in case.phases:
+    for update in case.updates:
         losses = []
         for enabled in (False, True):
             torch.manual_seed(1)
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-                losses.append(case.loss(method, network, inputs, labels, phase.name)[0])
+                losses.append(case.loss(method, network, inputs, labels, update)[0])
         full, half = losses
         rule = "the loss must be float32 in half precision: use full_precision(logits)"
         require(half.dtype == torch.float32, rule)
@@ -184,10 +182,10 @@ def _half_precision(case: _MethodCase) -> None:
 def _compiles(case: _MethodCase) -> None:
     network, method = case.made()
     inputs, labels = case.inputs(4)
-    for phase in case.phases:
+    for update in case.updates:
         torch._dynamo.reset()  # its public name
 
-        def loss(inputs: Tensor, labels: Tensor, name: str = phase.name) -> Tensor:
+        def loss(inputs: Tensor, labels: Tensor, name: str = update) -> Tensor:
             return case.loss(method, network, inputs, labels, name)[0]
 
         found = []

@@ -19,7 +19,7 @@ from openset.train.jobs._job import Job
 from openset.train.jobs._negatives import load_negatives
 from openset.train.jobs._spec import Spec
 from openset.train.methods import WithNegatives
-from openset.train.methods._negatives import missing
+from openset.train.methods.negatives import need_negatives
 from openset.train.recipes import Recipe
 
 _CALLER = "train.fit"
@@ -65,7 +65,7 @@ def _prepared(
     kind = methods.find(job.method)
     needs = issubclass(kind, WithNegatives) and kind.needs_negatives
     if needs and cut.negative is None:
-        raise ValueError(missing(kind.name, caller=_CALLER))
+        need_negatives(_CALLER, kind.name)
     network = job.network
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"

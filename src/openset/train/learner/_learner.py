@@ -51,18 +51,17 @@ class Learner(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Return the loss of a batch and the number of correctly classified samples."""
         samples = self.prepared(inputs)
+        loss_of = getattr(self.method, phase)
         # Only methods that take negatives are given any.
         more = {} if negatives is None else {"negatives": self.prepared(negatives)}
-        if self.auxiliary is None or phase != "classify":
-            loss, logits = self.method.loss(
-                self.network, samples, labels, phase, **more
-            )
+        if self.auxiliary is None or phase != "loss":
+            loss, logits = loss_of(self.network, samples, labels, **more)
         else:
             images, turns = quarter_turns(inputs)
             both = WithExtraSamples(self.network, self.prepared(images))
             # A method uses the network as it always does; the turned images go along.
             network = cast("Network", both)
-            loss, logits = self.method.loss(network, samples, labels, phase, **more)
+            loss, logits = loss_of(network, samples, labels, **more)
             features = both.features(labels.shape[0])
             loss = loss + self.auxiliary.loss(features, turns)
         known = logits[:, : self.method.n_classes]

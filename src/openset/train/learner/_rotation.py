@@ -5,7 +5,7 @@ import torch.nn.functional as F  # noqa: N812  # its name everywhere
 from torch import Tensor, nn
 
 from openset import _check
-from openset.train.methods._base import full_precision
+from openset.train.methods.base import full_precision
 
 _N_TURNS = 4
 

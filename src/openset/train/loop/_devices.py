@@ -103,6 +103,6 @@ def _check_processes(execution: Execution) -> None:
 
 
 def _strategy(methods: Iterable[type[Method]]) -> str:
-    phases = {p for method in methods for phases in method.passes for p in phases}
     # Updates of a generator, say, leave most parameters without a gradient.
-    return "ddp" if len(phases) == 1 else "ddp_find_unused_parameters_true"
+    has_parts = any(method.parts for method in methods)
+    return "ddp_find_unused_parameters_true" if has_parts else "ddp"

@@ -106,16 +106,15 @@ class TrainingRun:
         example = as_tensor(_example(train), train.kind, recipe.pipeline.side)
         made = make_learner(spec, network, example, pretrained=pretrained)
         self.method = made.method
-        self._check_batch()
         learner = fabric.to_device(made)
         if self.stream is not None:
             learner = learner.to(memory_format=torch.channels_last)
         self.learner: Learner = learner
         if compiled:
             learner.compile(dynamic=False)
-        parts = {p.part for phases in self.method.passes for p in phases}
         optimisers = {
-            part: self.method.optimiser(part) for part in sorted(parts - {"classifier"})
+            part: self.method.optimiser(part)
+            for part in sorted(self.method.parts.values())
         }
         taken = {id(p) for o in optimisers.values() for g in o.param_groups
                  for p in g["params"]}  # fmt: skip
@@ -153,6 +152,7 @@ class TrainingRun:
             fabric,
             wrapped,
             self.optimisers,
+            self.method.parts,
             batch=recipe.batch // fabric.world_size,
             accumulate=spec.accumulate,
             compiled=compiled,
@@ -170,33 +170,6 @@ class TrainingRun:
         return torch.optim.SGD(
             parameters, momentum=recipe.momentum, fused=is_cuda, **common
         )
-
-    def _check_batch(self) -> None:
-        """Refuse batches that cannot be divided, or whose parts are too small."""
-        batch, world = self.spec.recipe.batch, self.fabric.world_size
-        if batch < world:
-            msg = _check.must(
-                f"at least {world}, one sample for each process",
-                caller=_CALLER,
-                name="batch",
-                got=batch,
-            )
-            raise ValueError(msg)
-        shares = torch.empty(batch, 0).tensor_split(world)
-        pieces = [
-            p for share in shares for p in share.tensor_split(self.spec.accumulate)
-        ]
-        for size in sorted({len(piece) for piece in pieces} - {0}):
-            try:
-                self.method.check_batch(size)
-            except ValueError as error:
-                if size == batch:
-                    raise
-                msg = (
-                    f"{error}. A batch of {batch} was divided among {world} processes "
-                    f"and accumulate={self.spec.accumulate} parts"
-                )
-                raise ValueError(msg) from error
 
     def turn(self) -> Any:
         """Return the context in which this run's work goes to its own stream."""
@@ -251,7 +224,6 @@ class TrainingRun:
         last: EpochTotals | None = None
         for epoch in range(self.done, epochs):
             self._set_rate(epoch)
-            self.method.start_epoch(epoch, epochs)
             started = self._now()
             yield from self._epoch(epoch)
             self.done = epoch + 1

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from openset.train.loop._batches import Batch
-from openset.train.methods import Phase
 
 _WARM = 3  # updates before a graph is recorded, in which libraries choose kernels
 
@@ -27,6 +26,8 @@ class Updates:
         The learner, set up by fabric.
     optimisers
         One per part of the method, set up by fabric.
+    parts
+        See `Method.parts`.
     batch
         The usual batch size; batches of other sizes are not compiled.
     accumulate
@@ -43,6 +44,7 @@ class Updates:
         fabric: Any,
         learner: Any,
         optimisers: Mapping[str, Any],
+        parts: Mapping[str, str],
         *,
         batch: int,
         accumulate: int = 1,
@@ -50,6 +52,7 @@ class Updates:
         record: bool = False,
     ) -> None:
         self.fabric, self.learner, self.optimisers = fabric, learner, optimisers
+        self.parts = parts
         self.batch, self.accumulate = batch, accumulate
         self.compiled, self.record = compiled, record
         # Sum of losses, correct answers, samples: on the device, read once per epoch.
@@ -57,7 +60,7 @@ class Updates:
         self._seen: dict[Any, int] = {}
         self._graphs: dict[Any, _Recorded] = {}
 
-    def __call__(self, phases: tuple[Phase, ...], batch: Batch, weight: float) -> None:
+    def __call__(self, phases: tuple[str, ...], batch: Batch, weight: float) -> None:
         """Make the updates of one batch; `weight` corrects for uneven shares of it."""
         # The number of known samples decides that of the negatives.
         key = (phases, tuple(batch.inputs.shape))
@@ -72,7 +75,7 @@ class Updates:
                 return
         self._update(phases, batch, weight)
 
-    def _update(self, phases: tuple[Phase, ...], batch: Batch, weight: float) -> None:
+    def _update(self, phases: tuple[str, ...], batch: Batch, weight: float) -> None:
         # The compiler would run again for the last, smaller batch of an epoch.
         is_plain = not self.compiled or batch.labels.shape[0] == self.batch
         stance = nullcontext() if is_plain else torch.compiler.set_stance("force_eager")
@@ -80,7 +83,7 @@ class Updates:
             for phase in phases:
                 self._step(phase, batch, weight)
 
-    def _step(self, phase: Phase, batch: Batch, weight: float) -> None:
+    def _step(self, phase: str, batch: Batch, weight: float) -> None:
         for optimiser in self.optimisers.values():
             optimiser.zero_grad(set_to_none=True)
         n = batch.labels.shape[0]
@@ -93,13 +96,13 @@ class Updates:
         for i, (x, y, *u) in enumerate(pieces):
             is_last = i == len(pieces) - 1
             with self.fabric.no_backward_sync(self.learner, enabled=not is_last):
-                loss, hits = self.learner(x, y, phase.name, *u)
+                loss, hits = self.learner(x, y, phase, *u)
                 share = weight * y.shape[0] / n
                 self.fabric.backward(loss if share == 1 else loss * share)
-            if phase.name == "classify":
+            if phase == "loss":
                 n_piece = torch.full_like(hits, y.shape[0])
                 self.totals += torch.stack([loss.detach() * n_piece, hits, n_piece])
-        self.optimisers[phase.part].step()
+        self.optimisers[self.parts.get(phase, "classifier")].step()
 
 
 class _Recorded:

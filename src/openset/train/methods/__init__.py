@@ -1,32 +1,38 @@
-"""Training methods, by name."""
+"""Training methods, by name; the files and what they hold.
 
-from openset.train.methods._base import (
-    REGISTRY,
-    Method,
-    Phase,
-    Response,
-    find,
-    make,
-    names,
-)
-from openset.train.methods._negatives import WithNegatives
+=============  ==================================================================
+softmax.py     softmax, ceplus, logitnorm
+arpl.py        gcpl, rpl, arpl
+arpl_cs.py     arpl_cs, with its generator and discriminator
+openauc.py     openauc, acc_auc
+torchosr.py    tsoftmax, noise, overlay
+negatives.py   entropic, objectosphere, outlier_exposure, energy_bounded
+proser.py      proser
+mixing.py      how samples are mixed to pseudo-unknowns
+base.py        `Method`, the base of all: loss, score, options
+=============  ==================================================================
+"""
 
 # In the order of lists and messages, which is that of registration.
 # isort: off
-from openset.train.methods.softmax import CEPlus, Softmax
-from openset.train.methods.gcpl import GCPL
-from openset.train.methods.rpl import RPL
-from openset.train.methods.arpl import ARPL
+from openset.train.methods.base import REGISTRY, Method, Response, find, make, names
+from openset.train.methods.softmax import CEPlus, LogitNorm, Softmax
+from openset.train.methods.arpl import ARPL, GCPL, RPL
 from openset.train.methods.arpl_cs import ARPLCS
 from openset.train.methods.openauc import AccAUC, OpenAUC
-from openset.train.methods.tsoftmax import ThresholdedSoftmax, published_threshold
-from openset.train.methods.noise import Noise
-from openset.train.methods.overlay import Overlay
-from openset.train.methods.entropic import Entropic
-from openset.train.methods.objectosphere import Objectosphere
-from openset.train.methods.outlier_exposure import OutlierExposure
-from openset.train.methods.energy_bounded import EnergyBounded
-from openset.train.methods.logitnorm import LogitNorm
+from openset.train.methods.torchosr import (
+    Noise,
+    Overlay,
+    ThresholdedSoftmax,
+    published_threshold,
+)
+from openset.train.methods.negatives import (
+    EnergyBounded,
+    Entropic,
+    Objectosphere,
+    OutlierExposure,
+    WithNegatives,
+)
 from openset.train.methods.proser import PROSER
 # isort: on
 
@@ -48,7 +54,6 @@ __all__ = [
     "OpenAUC",
     "OutlierExposure",
     "Overlay",
-    "Phase",
     "Response",
     "Softmax",
     "ThresholdedSoftmax",

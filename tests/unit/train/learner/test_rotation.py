@@ -69,10 +69,10 @@ def test_a_method_does_not_notice_the_samples_beside_its_own(name, options):
     more = torch.randn(5, 4)
     own = {"negatives": torch.randn(4, 4)} if needs_negatives(name) else {}
     torch.manual_seed(1)
-    loss, logits = method.loss(network, rows, labels, "classify", **own)
+    loss, logits = method.loss(network, rows, labels, **own)
     torch.manual_seed(1)
     both = WithExtraSamples(network, more)
-    other, others = method.loss(both, rows, labels, "classify", **own)
+    other, others = method.loss(both, rows, labels, **own)
     torch.testing.assert_close(other, loss)
     torch.testing.assert_close(others, logits)
     expected = network.backbone(torch.cat([rows, more]))
@@ -109,7 +109,7 @@ def test_the_loss_is_that_of_the_method_plus_the_cross_entropy_of_the_turns():
     learner = Learner(network, method, Normalize(), head)
     batch, labels = images(9), torch.arange(9) % 3
     slow = copy.deepcopy(learner)
-    loss, hits = learner(batch, labels, "classify")
+    loss, hits = learner(batch, labels, "loss")
     # By hand: images 0 to 3 are turned once, twice, twice and three times.
     both = [np.asarray(image) for image in batch]
     both += [np.rot90(both[i], k, axes=(1, 2)) for i, k in enumerate((1, 2, 2, 3))]
@@ -128,17 +128,19 @@ def test_other_updates_go_without():
     class TwoUpdates(Method, register=False):
         """Remember what it was given."""
 
-        def loss(self, network, inputs, labels, phase):
+        def loss(self, network, inputs, labels):
             self.given = [network]
             logits = network(inputs)
             return self.cross_entropy(logits, labels), logits
+
+        generate = loss
 
     network = Classifier32(3)
     method = TwoUpdates(n_classes=3, network=network)
     learner = Learner(network, method, Normalize(), RotationHead(128))
     learner(images(4), torch.zeros(4, dtype=torch.int64), "generate")
     assert method.given == [network]
-    learner(images(4), torch.zeros(4, dtype=torch.int64), "classify")
+    learner(images(4), torch.zeros(4, dtype=torch.int64), "loss")
     assert isinstance(method.given[0], WithExtraSamples)
 
 
@@ -146,7 +148,7 @@ def test_a_method_that_passes_the_network_by_is_named():
     class Elsewhere(Method, register=False):
         """Run a network of its own."""
 
-        def loss(self, network, inputs, labels, phase):
+        def loss(self, network, inputs, labels):
             logits = inputs.new_zeros((len(labels), 3))
             return self.cross_entropy(logits, labels), logits
 
@@ -154,7 +156,7 @@ def test_a_method_that_passes_the_network_by_is_named():
     method = Elsewhere(n_classes=3, network=network)
     learner = Learner(network, method, Normalize(), RotationHead(128))
     with pytest.raises(TypeError, match="auxiliary must be 'none' for a method whose"):
-        learner(images(4), torch.zeros(4, dtype=torch.int64), "classify")
+        learner(images(4), torch.zeros(4, dtype=torch.int64), "loss")
 
 
 # In a training run.

@@ -2,8 +2,7 @@
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 import torch
@@ -15,6 +14,8 @@ from openset import _check, _plugins
 from openset.train.networks import Network
 
 Floats = NDArray[np.float64]
+Loss = tuple[Tensor, Tensor]
+"""The loss of a batch, and its logits (n, C), for the accuracy."""
 
 
 class Response(NamedTuple):
@@ -24,29 +25,15 @@ class Response(NamedTuple):
     known: Tensor
 
 
-@dataclass(frozen=True)
-class Phase:
-    """One update: which loss, and whose parameters it changes.
-
-    Attributes
-    ----------
-    name
-        Name of the update, passed to :meth:`Method.loss`.
-    part
-        Whose parameters are updated: "classifier" (network and method, by the recipe's
-        optimiser) or the name of a part of the method with its own
-        :meth:`Method.optimiser`.
-    """
-
-    name: str = "classify"
-    part: str = "classifier"
-
-
 class Method(nn.Module):
     """A loss with its own parameters, and the score it is tested with.
 
-    One object belongs to one training run. Subclasses set the class attributes, take
-    their options as keywords, and write :meth:`loss`; most need nothing else.
+    One object belongs to one training run. Most methods are a few options and a
+    :meth:`loss`; one with parameters makes them in :meth:`build`.
+
+    Options are annotated attributes with a default. Integers are positive, numbers
+    finite and, unless their default is, not negative; of a `Literal` one of the values
+    is taken; :meth:`check` can say more.
 
     A subclass is registered under its `name`, for ``train.fit(method=name)``, as soon
     as it is defined (but not with ``class Base(Method, register=False)``, nor if the
@@ -59,18 +46,20 @@ class Method(nn.Module):
         Number of known classes.
     network
         The network to train.
-    smoothing
-        Label smoothing as in CE+: the target is 1 − ε for the true class and
-        ε / (C − 1) for each other one.
+    **options
+        Those of the class; every method has `smoothing`, label smoothing as in CE+: the
+        target is 1 − ε for the true class and ε / (C − 1) for each other one.
 
     Examples
     --------
-    Your own method, in a module that can be imported::
-
-        class Halved(Method):
-            def loss(self, network, inputs, labels, phase):
-                logits = network(inputs)
-                return self.cross_entropy(logits, labels) / 2, logits
+    >>> class Halved(Method):
+    ...     factor: float = 0.5  # openset train --set factor=0.2
+    ...
+    ...     def loss(self, network, inputs, labels):
+    ...         logits = network(inputs)
+    ...         return self.factor * self.cross_entropy(logits, labels), logits
+    >>> Halved.options()
+    {'smoothing': 0.0, 'factor': 0.5}
     """
 
     name: ClassVar[str]
@@ -89,8 +78,14 @@ class Method(nn.Module):
     """Whether the logits are a linear function of the features."""
     two_norms: ClassVar[bool] = False
     """Whether it needs two batch norms in place of each."""
-    passes: ClassVar[tuple[tuple[Phase, ...], ...]] = ((Phase(),),)
-    """Passes over the training data per epoch; the updates made with each batch."""
+    passes: ClassVar[tuple[tuple[str, ...], ...]] = (("loss",),)
+    """Passes over the training data per epoch: the names of the methods that give the
+    losses of the updates made with each batch. Those of "loss" are logged."""
+    parts: ClassVar[Mapping[str, str]] = {}
+    """Updates that move a part of the method with its own :meth:`optimiser`; all others
+    move everything else, by the optimiser of the recipe."""
+
+    smoothing: float = 0.0
 
     def __init_subclass__(cls, *, register: bool = True) -> None:
         super().__init_subclass__()
@@ -100,39 +95,35 @@ class Method(nn.Module):
         if register and not cls.__name__.startswith("_"):
             REGISTRY.register(cls.name, cls)
 
-    def __init__(
-        self, *, n_classes: int, network: Network, smoothing: float = 0.0
-    ) -> None:
+    def __init__(self, *, n_classes: int, network: Network, **options: Any) -> None:
         super().__init__()
-        caller = f"method {self.name}"
+        caller, known = f"method {self.name}", _kinds(type(self))
         if n_classes < 2:
-            msg = _check.must(
-                "at least 2",
-                caller=caller,
-                name="the number of known classes",
-                got=n_classes,
-                remedy="With one known class there is nothing to classify",
-            )
-            raise ValueError(msg)
-        _check.number(caller, "smoothing", smoothing, low=0, high=1, open_high=True)
+            name = "the number of known classes"
+            _check.fail(caller, name, "at least 2", n_classes)
+        for option, value in options.items():
+            _check.one_of(caller, "option", option, tuple(known))
+            setattr(self, option, _checked(caller, option, value, *known[option]))
+        _check.number(
+            caller, "smoothing", self.smoothing, low=0, high=1, open_high=True
+        )
         self.n_classes = n_classes
-        self.smoothing = smoothing
+        self.check(caller, network)
+        self.build(network)
 
-    def check_batch(self, batch: int) -> None:
-        """Raise ValueError for a batch size that the loss cannot work with."""
+    @classmethod
+    def options(cls) -> dict[str, Any]:
+        """Return the options and their default values."""
+        return {name: default for name, (_, default) in _kinds(cls).items()}
 
-    def start_epoch(self, epoch: int, epochs: int) -> None:
-        """Prepare for an epoch, counted from 0; called before its updates.
+    def check(self, caller: str, network: Network) -> None:
+        """Raise ValueError for options that do not go together."""
 
-        An update may be recorded and replayed as a CUDA graph: numbers that change must
-        be in a buffer that is filled in place. A run that is continued starts at a
-        later epoch.
-        """
+    def build(self, network: Network) -> None:
+        """Make the method's own parameters."""
 
-    def loss(
-        self, network: Network, inputs: Tensor, labels: Tensor, phase: str
-    ) -> tuple[Tensor, Tensor]:
-        """Return the loss of a batch and its logits (n, C), for the accuracy."""
+    def loss(self, network: Network, inputs: Tensor, labels: Tensor) -> Loss:
+        """Return the loss of a batch and its logits (n, C)."""
         raise NotImplementedError
 
     def logits(self, network: Network, features: Tensor) -> Tensor:
@@ -142,9 +133,8 @@ class Method(nn.Module):
     def respond(self, network: Network, features: Tensor) -> Response:
         """Return logits and the published score, from features, at test time."""
         logits = full_precision(self.logits(network, features))
-        if self.score == "msp":
-            return Response(logits, logits.softmax(dim=1).amax(dim=1))
-        return Response(logits, logits.amax(dim=1))
+        shown = logits.softmax(dim=1) if self.score == "msp" else logits
+        return Response(logits, shown.amax(dim=1))
 
     @classmethod
     def published_margin(
@@ -167,20 +157,7 @@ class Method(nn.Module):
 
     def optimiser(self, part: str) -> torch.optim.Optimizer:
         """Return the optimiser of a part that the recipe's one does not update."""
-        msg = f"{self.name}: no part {part!r}"
-        raise KeyError(msg)
-
-    @classmethod
-    def caution(cls, options: Mapping[str, Any]) -> str:  # noqa: ARG003  # for others
-        """Return a caution about these options, or an empty string."""
-        return ""
-
-    @classmethod
-    def options(cls) -> dict[str, Any]:
-        """Return the options and their default values."""
-        parameters = inspect.signature(cls).parameters
-        given = ("n_classes", "network")
-        return {n: p.default for n, p in parameters.items() if n not in given}
+        raise KeyError(part)
 
 
 _accept = _plugins.subclass_of(Method, "a training method")
@@ -213,7 +190,7 @@ def find(
 def make(
     method: str | type[Method], *, n_classes: int, network: Network, **options: Any
 ) -> Method:
-    """Make a method's object; an option it does not have is an error.
+    """Make a method's object, for a training loop of your own.
 
     Examples
     --------
@@ -222,10 +199,34 @@ def make(
     >>> make("arpl", n_classes=3, network=network, weight=0.2).points.shape
     torch.Size([3, 64])
     """
-    kind = find(method)
-    for option in options:
-        _check.one_of(f"method {kind.name}", "option", option, tuple(kind.options()))
-    return kind(n_classes=n_classes, network=network, **options)
+    return find(method)(n_classes=n_classes, network=network, **options)
+
+
+def _kinds(method: type[Method]) -> dict[str, tuple[Any, Any]]:
+    """Return annotation and default of each option, those of base classes first."""
+    bases = method.__mro__[: method.__mro__.index(Method) + 1]
+    found = {}
+    for base in reversed(bases):
+        for name, kind in inspect.get_annotations(base, eval_str=True).items():
+            is_fact = ClassVar in (kind, get_origin(kind))
+            if not is_fact and name != "score" and hasattr(method, name):
+                found[name] = kind
+    return {name: (kind, getattr(method, name)) for name, kind in found.items()}
+
+
+def _checked(caller: str, name: str, value: Any, kind: Any, default: Any) -> Any:
+    if get_origin(kind) is Literal:
+        return _check.one_of(caller, name, value, get_args(kind))
+    if kind is bool:
+        return _check.boolean(caller, name, value)
+    if kind is int:
+        return _check.positive_int(caller, name, value)
+    if kind is float:
+        low = 0.0 if default >= 0 else -np.inf
+        return _check.number(
+            caller, name, value, low=low, open_low=low < 0, open_high=True
+        )
+    return value
 
 
 def full_precision(tensor: Tensor) -> Tensor:

@@ -43,7 +43,7 @@ def made(name, **options):
 
 def loss_of(name, batch, negatives, **options):
     network, method = made(name, **options)
-    loss, logits = method.loss(network, *batch, "classify", negatives)
+    loss, logits = method.loss(network, *batch, negatives)
     assert torch.equal(logits, network(torch.cat([batch[0], negatives]))[: len(logits)])
     known, outside = (rows_of(network, rows) for rows in (batch[0], negatives))
     return float(loss.detach()), known, outside
@@ -152,7 +152,7 @@ def test_the_energy_score_is_the_log_sum_exp_of_the_logits(batch):
 @pytest.mark.parametrize("temperature", [0.04, 1.0])
 def test_logitnorm_is_the_obvious_one(batch, temperature):
     network, method = made("logitnorm", temperature=temperature)
-    loss, logits = method.loss(network, *batch, "classify")
+    loss, logits = method.loss(network, *batch)
     each = []
     for z, y in zip(logits.tolist(), batch[1].tolist(), strict=True):
         scaled = [v / ((length(z) + 1e-7) * temperature) for v in z]
@@ -180,7 +180,7 @@ def test_gradients_are_those_of_small_differences(name, batch, negatives):
             self.network, self.method = network, method
 
         def forward(self, inputs, labels):
-            return self.method.loss(self.network, inputs, labels, "classify", *more)[0]
+            return self.method.loss(self.network, inputs, labels, *more)[0]
 
     def loss(*values):
         given = dict(zip(moved, values, strict=True))
@@ -195,7 +195,7 @@ def test_gradients_reach_known_samples_and_negatives(name, batch, negatives):
     rows, labels = batch
     rows.requires_grad_()
     negatives.requires_grad_()
-    method.loss(network, rows, labels, "classify", negatives)[0].backward()
+    method.loss(network, rows, labels, negatives)[0].backward()
     for one in (rows, negatives):
         assert bool((one.grad.abs().sum(dim=1) > 0).any())
     if name != "energy_bounded":  # a hinge has no gradient where it is 0
@@ -206,7 +206,7 @@ def test_gradients_reach_known_samples_and_negatives(name, batch, negatives):
 def test_negatives_must_be_given(name, batch):
     network, method = made(name)
     with pytest.raises(ValueError, match=f"negatives must be given for the .*{name}'"):
-        method.loss(network, *batch, "classify")
+        method.loss(network, *batch)
 
 
 def test_each_paper_has_its_number_of_negatives():
@@ -235,9 +235,3 @@ def test_each_paper_has_its_number_of_negatives():
 def test_impossible_options_are_refused(name, options, message):
     with pytest.raises(ValueError, match=f"method {name}: {message}"):
         made(name, **options)
-
-
-def test_more_synthetic_negatives_than_samples_are_refused(batch):
-    network, method = made("objectosphere", ratio=2)
-    with pytest.raises(ValueError, match="ratio must be at most 1 for synthetic neg"):
-        method.loss(network, *batch, "classify")

@@ -19,7 +19,7 @@ from openset.train.methods import REGISTRY, Method
 from tests import forked
 from tests.train.tiny import fit_tiny, rows_data
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 # A method as a researcher would write it: an option, a parameter, a score of its own.
 MODULE = '''
 import torch
@@ -32,12 +32,12 @@ class Scaled(Method):
 
     score = "custom"
     has_linear_head = False
+    start: float = 2.0
 
-    def __init__(self, *, n_classes, network, smoothing=0.0, start=2.0):
-        super().__init__(n_classes=n_classes, network=network, smoothing=smoothing)
-        self.scale = nn.Parameter(torch.tensor(float(start)))
+    def build(self, network):
+        self.scale = nn.Parameter(torch.tensor(self.start))
 
-    def loss(self, network, inputs, labels, phase):
+    def loss(self, network, inputs, labels):
         logits = self.logits(network, network.backbone(inputs))
         return self.cross_entropy(logits, labels), logits
 
@@ -159,7 +159,7 @@ def test_what_is_no_method_is_refused():
     for method in ("collections:OrderedDict", dict):
         with pytest.raises(TypeError, match="must be a training method"):
             fit_tiny(method=method)
-    with pytest.raises(ImportError, match="no_such_module of 'no_such_module:Scaled'"):
+    with pytest.raises(ImportError, match="'no_such_module:Scaled' could not be imp"):
         fit_tiny(method="no_such_module:Scaled")
 
 
@@ -201,8 +201,8 @@ def test_the_public_checks_pass_for_a_guest_and_name_what_is_wrong(module):
 
         score = "msp"
 
-        def loss(self, network, inputs, labels, phase):
-            loss, logits = super().loss(network, inputs, labels, phase)
+        def loss(self, network, inputs, labels):
+            loss, logits = super().loss(network, inputs, labels)
             return loss.detach() / (labels != labels[0]).sum(), logits
 
     skipped = ["facts", "training", "compiles"]

@@ -1,4 +1,4 @@
-"""Pseudo-unknowns made by mixing samples."""
+"""Pseudo-unknowns made by mixing samples; all can be recorded in a CUDA graph."""
 
 import torch
 from torch import Tensor
@@ -9,25 +9,25 @@ def shuffled(n: int, device: torch.device) -> Tensor:
     return torch.rand(n, device=device).argsort()
 
 
-def beta(alpha: int, shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """Draw from Beta(α, α): the middle one of 2α − 1 uniform numbers.
+def beta(alpha: int, n: int, device: torch.device) -> Tensor:
+    """Draw n numbers from Beta(α, α): the middle one of 2α − 1 uniform numbers.
 
     Examples
     --------
     >>> _ = torch.manual_seed(0)
-    >>> draws = beta(2, (10000,), torch.device("cpu"))
+    >>> draws = beta(2, 10000, torch.device("cpu"))
     >>> round(float(draws.mean()), 2), round(float(draws.var()), 2)
     (0.5, 0.05)
     """
-    uniform = torch.rand(*shape, 2 * alpha - 1, device=device)
+    uniform = torch.rand(n, 2 * alpha - 1, device=device)
     return uniform.sort(dim=-1).values[..., alpha - 1]
 
 
 def other_class(labels: Tensor) -> tuple[Tensor, Tensor]:
     """Draw a partner of another class for each sample, and mask those that have one.
 
-    Every sample of another class in the batch is equally likely. Shapes do not depend
-    on the labels, so nothing waits for the device: n² random numbers are the price.
+    Shapes do not depend on the labels, so nothing waits for the device: n² random
+    numbers are the price.
 
     Examples
     --------

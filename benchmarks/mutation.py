@@ -36,7 +36,7 @@ TESTS = {
         "tests/property/test_sketch.py",
         "tests/contract/test_metrics.py",
         "tests/unit/test_scores.py",
-        "tests/unit/test_stats.py",
+        "tests/stats",
         "tests/unit/thresholds/test_operation.py",  # `evaluate` at a chosen threshold
     ],
     "thresholds": [
@@ -45,9 +45,7 @@ TESTS = {
         "tests/unit/rejector",
     ],
     "stats": [
-        "tests/unit/test_stats.py",
-        "tests/unit/test_ranks.py",
-        "tests/unit/test_leaderboard.py",
+        "tests/stats",
     ],
     "detectors": ["tests/contract/test_detectors.py"],
     "scores": ["tests/unit/test_scores.py", "tests/unit/test_sample_ids.py"],

@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _extras, _io
+from openset import _check, _io, _optional
 from openset._types import ArtefactError
 
 
@@ -20,11 +20,13 @@ class Result:
     """One measured number: metric, model, detector, protocol and number of samples.
 
     `repeat` numbers the random draws of a protocol's classes, `seed` the training runs
-    on one draw; `method` is the training method, if there is one.
+    on one draw, `split` the test splits of one network; `method` is the training
+    method, if there is one.
     """
 
     protocol: str = ""
     repeat: int = 0
+    split: int = 0
     model: str = ""
     method: str = ""
     detector: str = ""
@@ -39,14 +41,15 @@ class Result:
 
 
 _COLUMNS = tuple(field.name for field in fields(Result))
-_KINDS = {"repeat": int, "seed": int, "n": int, "value": float}
+_KINDS = {"repeat": int, "split": int, "seed": int, "n": int, "value": float}
+_BETTER = "better"  # column of a file, if there are metrics of others
 
 
 class Results:
     """A table of results that can be filtered, paired and saved.
 
     `better` says whether ``"higher"`` or ``"lower"`` is better, for metrics that are
-    not in the table of metrics; :func:`openset.runs.results` reads it from the study.
+    not in the table of metrics.
 
     Examples
     --------
@@ -71,11 +74,8 @@ class Results:
         self.better = dict(better or {})
         for row in self._rows:
             if not isinstance(row, Result):
-                got = type(row).__name__
-                msg = _check.must(
-                    "Result objects", caller="Results", name="rows", got=got
-                )
-                raise TypeError(msg)
+                rule, got = "Result objects", type(row).__name__
+                _check.fail("Results", "rows", rule, got, error=TypeError)
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -91,11 +91,9 @@ class Results:
     def __add__(self, other: "Results") -> "Results":
         for metric in self.better.keys() & other.better.keys():
             if self.better[metric] != other.better[metric]:
-                msg = (
-                    f"Results: {metric!r} must have one direction, got higher is "
-                    "better and lower is better. Rename one of the two metrics"
-                )
-                raise ValueError(msg)
+                rule, got = "of one direction", "higher and lower is better"
+                remedy = "Rename one of the two metrics"
+                _check.fail("Results", repr(metric), rule, got, remedy)
         better = self.better | other.better
         return Results((*self._rows, *other._rows), better=better)
 
@@ -119,7 +117,8 @@ class Results:
         """Return values per method, where index i is the same run for all methods.
 
         A run is identified by all columns except `by`, value and n: protocol, repeat,
-        model, method, seed, metric. Every method must have every run exactly once.
+        split, model, method, seed, metric. Every method must have every run exactly
+        once.
         """
         _check.one_of("Results.paired", "by", by, ["detector", "model", "method"])
         keys = [name for name in _COLUMNS if name not in {by, "value", "n"}]
@@ -147,7 +146,7 @@ class Results:
 
     def to_frame(self) -> Any:
         """Return a pandas table."""
-        pd = _extras.optional("Results.to_frame", "pandas", name="tables")
+        pd = _optional.optional("pandas", "tables")
         rows = list(map(attrgetter(*_COLUMNS), self._rows))
         return pd.DataFrame(rows, columns=list(_COLUMNS))
 
@@ -157,8 +156,11 @@ class Results:
         _check.ending("Results.save", path, [".csv"])
         text = io.StringIO(newline="")
         writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(_COLUMNS)
-        writer.writerows(map(attrgetter(*_COLUMNS), self._rows))
+        writer.writerow([*_COLUMNS, _BETTER] if self.better else _COLUMNS)
+        for row in self._rows:
+            cells = [getattr(row, name) for name in _COLUMNS]
+            own = [self.better.get(row.metric, "")] if self.better else []
+            writer.writerow(cells + own)
         _io.put(path, text.getvalue())
         return path
 
@@ -166,28 +168,21 @@ class Results:
     def load(cls, path: str | Path) -> Self:
         """Read what :meth:`save` wrote."""
         path = Path(path)
-        if not path.is_file():
-            msg = f"Results.load: no such file: {path}"
-            raise FileNotFoundError(msg)
-        # Spreadsheets put a byte-order mark first; "-sig" reads files with and without
-        # it.
+        rows, better = [], {}
+        # Spreadsheets put a byte-order mark first; "-sig" reads files with and without.
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream)
             try:
-                odd = sorted(set(reader.fieldnames or ()) - {*_COLUMNS})
+                odd = sorted(set(reader.fieldnames or ()) - {*_COLUMNS, _BETTER})
                 if odd:
                     msg = f"it has the columns {', '.join(odd)}"
                     raise ValueError(msg)  # noqa: TRY301 - reported below, as others
-                rows = [
-                    Result(
-                        **{
-                            name: _KINDS.get(name, str)(value)
-                            for name, value in record.items()
-                        }
-                    )
-                    for record in reader
-                ]
-            except (ValueError, TypeError, csv.Error) as error:
+                for record in reader:
+                    if way := record.pop(_BETTER, ""):
+                        better[record["metric"]] = way
+                    cells = {n: _KINDS.get(n, str)(v) for n, v in record.items()}
+                    rows.append(Result(**cells))
+            except (ValueError, TypeError, KeyError, csv.Error) as error:
                 msg = f"Results.load: {path} is not a table of results ({error})"
                 raise ArtefactError(msg) from error
-        return cls(rows)
+        return cls(rows, better=better)

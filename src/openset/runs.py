@@ -24,7 +24,7 @@ from openset.scores import Scores
 
 _KIND, _SCHEMA = "openset.Cell", 1
 _NAMES = ("protocol", "model", "method", "detector")  # text entries that every key has
-_NUMBERS = ("repeat", "seed")  # optional integer entries; 0 if missing
+_NUMBERS = ("repeat", "split", "seed")  # optional integer entries; 0 if missing
 
 
 def identity(key: Mapping[str, Any]) -> str:

@@ -26,7 +26,7 @@ EXCEPTIONS = {
     ("cli/_compare_runs.py", "_show_boards"): "to_csv returns text",
     ("reproduce/_scale.py", "_write"): "drawn data of a benchmark, deleted after it",
     ("serve/_responses.py", "written"): "into memory",
-    ("stats/_formats.py", "save"): "text of a table; written by _io.write",
+    ("stats/boards.py", "save"): "text of a table; written by _io.write",
     ("train/inference/_row_files.py", "reopen"): "cuts off an incomplete batch",
     ("train/inference/_row_files.py", "close"): "the number of rows, in the header",
 }

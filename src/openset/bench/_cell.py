@@ -55,8 +55,9 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
         operation=None if operation is None else _summary(operation),
         classes=scorer.train.classes,
         curve=_network.note(folder).get("curve"),
-        provenance=provenance.record(seed=task.source.seed, protocol_hash=protocol_hash)
-        | ({"test_split": task.split} if task.source.n_tests > 1 else {}),
+        provenance=provenance.record(
+            seed=task.source.seed, protocol_hash=protocol_hash
+        ),
     )
     _note_magnitudes(task, folder, run)
     cell.save(run, scores=scores, calibration=calibration)

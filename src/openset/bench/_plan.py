@@ -27,8 +27,7 @@ from openset.runs import identity
 class OutputsSource:
     """The source of the outputs of some cells: a network to train, or a folder.
 
-    `repeat` is the number of its protocol. Each of its `n_tests` test splits is a
-    repeat of the results; the first of them has the number `first_repeat`.
+    `repeat` is the number of its protocol; it has `n_tests` test splits.
     """
 
     key: dict[str, Any]
@@ -36,7 +35,6 @@ class OutputsSource:
     entry: ProtocolEntry | None = None
     repeat: int = 0
     n_tests: int = 1
-    first_repeat: int = 0
     model: Model | None = None
     method: Component | None = None
     saved: Saved | None = None
@@ -135,11 +133,12 @@ def plan(study: Study) -> Plan:
             }
             for split in range(source.n_tests):
                 key = source.key | {
-                    "repeat": source.first_repeat + split,
                     "detector": detector.title,
                     "seed": source.seed,
                     "recipe": _digest(recipe),
                 }
+                if source.n_tests > 1:
+                    key["split"] = split
                 task = Task(
                     source=source,
                     detector=detector,
@@ -182,7 +181,6 @@ def _trained(study: Study) -> Iterable[OutputsSource]:
                 entry=entry,
                 repeat=repeat,
                 n_tests=splits[repeat],
-                first_repeat=sum(splits[:repeat]),
                 model=model,
                 method=method,
             )
@@ -203,7 +201,6 @@ def _saved(saved: Saved) -> OutputsSource:
         seed=saved.seed,
         repeat=saved.repeat,
         n_tests=saved.n_tests,
-        first_repeat=saved.repeat * saved.n_tests,
         saved=saved,
     )
 

@@ -3,7 +3,7 @@
 from openset.runs import Cell
 
 _WHO = ("model", "method", "detector")
-_WHERE = ("protocol", "repeat", "seed")
+_WHERE = ("protocol", "repeat", "split", "seed")
 
 
 def who(cell: Cell) -> str:

@@ -1,18 +1,15 @@
 """OSR010: the claimed difference is smaller than its uncertainty."""
 
-from math import sqrt
-
-import numpy as np
-import scipy  # whose parts are imported when first used
+from operator import attrgetter
 
 from openset._types import UndefinedMetricError
 from openset.checks._evidence import Claim, Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
 from openset.checks._metric_names import row_of
 from openset.metrics import Interval
-from openset.results import Results
+from openset.results import Result, Results
 from openset.scores import Scores, seems_reordered
-from openset.stats import compare
+from openset.stats import compare, paired_t
 
 LEVEL = 0.95
 RESAMPLES = 500
@@ -58,11 +55,7 @@ def _pair(claim: Claim, names: list[str]) -> tuple[str, str] | None:
 
 
 def _from_results(evidence: Evidence, claim: Claim, metric: str) -> Interval | str:
-    """Student's interval over paired draws of classes, or why there is none.
-
-    Runs of one draw (seeds, and whatever else was repeated) are averaged first: they
-    are not independent. With a single draw they are all there is.
-    """
+    """Return the interval of the paired test over independent runs, or why not."""
     if evidence.results is None:
         return "no results"
     rows = evidence.results.where(metric=metric)
@@ -70,33 +63,35 @@ def _from_results(evidence: Evidence, claim: Claim, metric: str) -> Interval | s
     if len(found) != 1:
         why = "no two methods to compare" if not found else "several ways to compare"
         return f"results hold {why} in {metric}; name two: Claim(better=, worse=)"
-    ((by, (better, worse)),) = found.items()
-    two = [row for row in rows if getattr(row, by) in {better, worse}]
-    draws = sorted({(row.protocol, row.repeat) for row in two})
-    spreads = []
+    ((by, pair),) = found.items()
+    two = [row for row in rows if getattr(row, by) in pair]
+    # What else was varied, such as the detector, is averaged as test splits are.
+    of_row = attrgetter("split", *({"method", "detector", "model"} - {by}))
+    places = sorted(set(map(of_row, two)))
+    alike = [
+        Result(
+            protocol=row.protocol,
+            repeat=row.repeat,
+            split=places.index(of_row(row)),
+            seed=row.seed,
+            detector=getattr(row, by),
+            metric=metric,
+            value=row.value,
+        )
+        for row in two
+    ]
     try:
-        for protocol, repeat in draws:
-            of_draw = [r for r in two if (r.protocol, r.repeat) == (protocol, repeat)]
-            paired = Results(of_draw).paired(by)
-            ours, theirs = (np.asarray(paired.get(n, [])) for n in (better, worse))
-            spreads.append(ours - theirs)
+        (test,) = paired_t(Results(alike), against=pair[0], level=LEVEL, pool=True)
     except ValueError as error:  # runs are missing
         return str(error)
-    n_runs = sum(spread.size for spread in spreads)
-    if n_runs < 2:
-        return f"results hold one run of {metric} only"
-    if len(draws) > 1:
-        values = np.array([spread.mean() for spread in spreads])
-        told = f"t, {len(draws)} paired draws of the classes"
-        told += f", means of {n_runs} runs" if n_runs > len(draws) else ""
-    else:
-        values = spreads[0]
-        told = f"t, {n_runs} paired runs, all repeats of one draw of the classes: "
-        told += "other classes may differ more"
-    half = float(scipy.stats.t.ppf((1 + LEVEL) / 2, values.size - 1))
-    half *= float(values.std(ddof=1)) / sqrt(values.size)
-    mean = float(values.mean())
-    return Interval(mean - half, mean + half, LEVEL, told)
+    if test.n < 2:
+        return f"results hold one run of {metric} only ({test.over})"
+    # None: the same difference in all runs.
+    low = test.difference if test.low is None else test.low
+    high = test.difference if test.high is None else test.high
+    told = f"paired t, {test.over}"
+    told += ": other classes may differ more" if "one draw" in told else ""
+    return Interval(low, high, LEVEL, told)
 
 
 def _columns(rows: Results, claim: Claim) -> dict[str, tuple[str, str]]:

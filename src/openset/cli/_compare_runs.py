@@ -6,13 +6,13 @@ from typing import Any
 
 import typer
 
-from openset import _check, runs, score_files, stats
+from openset import _check, runs, stats
 from openset._types import ArtefactError
 from openset.cli._console import ERRORS, OUT, Form, print_json
 from openset.cli._run_tests import show_run_tests
 from openset.metrics import get as get_metric
 from openset.results import Results
-from openset.stats import Leaderboard
+from openset.stats import Leaderboard, score_files
 
 
 def is_results(path: Path) -> bool:
@@ -119,8 +119,8 @@ def _key(metric: str) -> str:
 
 def _tested(
     results: Results, metrics: Iterable[str], **options: Any
-) -> list[list[stats.RunComparison]]:
-    return [stats.compare_runs(results, one, **options) for one in metrics]
+) -> list[list[stats.PairedTest]]:
+    return [stats.paired_t(results, one, **options) for one in metrics]
 
 
 def _boards(results: Results, level: float, correction: str) -> list[Leaderboard]:
@@ -143,5 +143,5 @@ def _show_boards(boards: Sequence[Leaderboard], *, csv: bool, latex: bool) -> No
         OUT.print(*boards, sep="\n")
 
 
-def _records(tests: Sequence[Sequence[stats.RunComparison]]) -> list[dict[str, Any]]:
+def _records(tests: Sequence[Sequence[stats.PairedTest]]) -> list[dict[str, Any]]:
     return [test.record() for of_metric in tests for test in of_metric]

@@ -11,7 +11,7 @@ from openset import stats
 from openset._safe_text import csv_cell, visible
 from openset.cli._console import OUT
 from openset.cli._lists import plain_table
-from openset.stats import RunComparison, latex_text
+from openset.stats import PairedTest, latex_text
 
 CORRECTED = {
     "holm": "with Holm's correction",
@@ -21,7 +21,7 @@ CORRECTED = {
 
 
 def show_run_tests(
-    by_metric: Sequence[Sequence[RunComparison]],
+    by_metric: Sequence[Sequence[PairedTest]],
     *,
     correction: str,
     level: float,
@@ -47,14 +47,12 @@ def show_run_tests(
             "If the seeds share training or test samples, the p-values are too "
             "small, and results on other data may differ more."
             if of_networks
-            else "Runs that are test splits of one network differ in their test "
-            "samples only: tests over them say nothing about other networks or "
-            "classes. Runs that share training samples make p-values too small."
+            else "Runs that share training samples make p-values too small."
         )
         OUT.print(about, style="dim")
 
 
-def _as_csv(tests: Sequence[RunComparison]) -> str:
+def _as_csv(tests: Sequence[PairedTest]) -> str:
     text = io.StringIO()
     writer = csv_module.writer(text, lineterminator="\n")
     writer.writerow(tests[0].record())
@@ -64,7 +62,7 @@ def _as_csv(tests: Sequence[RunComparison]) -> str:
     return text.getvalue()
 
 
-def _as_latex(tests: Sequence[RunComparison]) -> str:
+def _as_latex(tests: Sequence[PairedTest]) -> str:
     lines = [
         r"\begin{tabular}{lllrrrrr}",
         r"\toprule",
@@ -81,7 +79,7 @@ def _as_latex(tests: Sequence[RunComparison]) -> str:
 
 
 def _as_table(
-    tests: Sequence[RunComparison], correction: str, level: float, *, lower: bool
+    tests: Sequence[PairedTest], correction: str, level: float, *, lower: bool
 ) -> None:
     metric = tests[0].metric
     table = plain_table(
@@ -90,7 +88,7 @@ def _as_table(
     )
     has_protocols = any(test.protocol for test in tests)
     texts = [*(["protocol"] if has_protocols else []), "a", "b"]
-    numbers = ["mean a", "mean b", "a - b", "runs", "t", "p"]
+    numbers = ["mean a", "mean b", "a - b", "n", "t", "p"]
     for head in (*texts, *numbers, "better"):
         if head in numbers:
             table.add_column(head, justify="right", no_wrap=True)
@@ -112,7 +110,9 @@ def _as_table(
             f"[bold green]{escape(better)}[/bold green]" if is_sure else "unclear",
         )
     OUT.print(table)
+    for over in dict.fromkeys(test.over for test in tests):
+        OUT.print(f"n: {over}", style="dim", highlight=False)
 
 
-def _p(test: RunComparison) -> str:
+def _p(test: PairedTest) -> str:
     return "–" if test.p_corrected is None else f"{test.p_corrected:.2g}"

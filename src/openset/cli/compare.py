@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from openset import _check, score_files, stats
+from openset import _check, stats
 from openset.cli._compare_runs import compare_repeats, compare_study, is_results
 from openset.cli._compare_scores import compare_scores, load, testable
 from openset.cli._console import Csv, Form, Json, Latex, need_one_form
@@ -17,6 +17,7 @@ from openset.cli._score_files import (
     UnknownLabel,
     reading,
 )
+from openset.stats import score_files
 
 EPILOG = """[bold]Examples[/bold]
 

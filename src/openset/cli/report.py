@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from openset import report, score_files
+from openset import report
 from openset.cli._console import OUT
 from openset.cli._options import naming
 from openset.cli._score_files import (
@@ -14,6 +14,7 @@ from openset.cli._score_files import (
     UnknownLabel,
     reading,
 )
+from openset.stats import score_files
 
 EPILOG = """[bold]Examples[/bold]
 

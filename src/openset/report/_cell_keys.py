@@ -6,7 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-_OF_A_RUN = ("protocol", "repeat", "seed")  # these distinguish repeats, not methods
+_OF_A_RUN = (
+    "protocol",
+    "repeat",
+    "split",
+    "seed",
+)  # these distinguish repeats, not methods
 OF_A_METHOD = ("model", "method", "detector")
 _TITLE = re.compile(r"([^()]+)\(([^()]*=[^()]*)\)")
 

@@ -138,7 +138,7 @@ def view(
     about = _about(pairs, runs, n_methods=len(board.methods))
     matrix = _matrix(regions, first, at)
     # Over repeats the differences vary for other reasons than these samples.
-    is_one = len({run.repeat for run in runs}) == 1
+    is_one = len({run.place for run in runs}) == 1
     tests = pair_tests(pairs, board.metrics[0]) if is_one else None
     return View(protocol, board, tuple(figures), matrix, about, tests)
 
@@ -149,7 +149,7 @@ def _about(
     """Say which samples, repeats and methods the figures show."""
     first, scores = pairs[0]
     about = f"{scores.n_known:,} known and {scores.n_unknown:,} unknown test samples"
-    repeats = {run.repeat for run in runs}
+    repeats = {run.place for run in runs}
     if len(repeats) > 1:
         repeat, seed = first.repeat
         about += (
@@ -165,9 +165,9 @@ def _repeats(run: Run, scores: Scores, runs: Sequence[Run]) -> list[Scores]:
     """Return the scores of every repeat of a method, this run's first."""
     others = sorted(
         (one for one in runs if one.method == run.method and one.has_scores),
-        key=lambda one: one.repeat,
+        key=lambda one: one.place,
     )
-    found = (one.scores() for one in others if one.repeat != run.repeat)
+    found = (one.scores() for one in others if one.place != run.place)
     more = (one for one in found if has_both(one))
     return [scores, *islice(more, MOST_REPEATS - 1)]
 

@@ -20,17 +20,15 @@ def findings(data: ReportData) -> list[Finding]:
             scores=first.scores(), thresholds=first.threshold, headline=data.headline
         )
     # Scores of one run, which are compared sample by sample, and numbers of all.
-    run = (first.protocol, first.repeat)
     return checks.run(
         scores={
-            one.method: one.scores()
-            for one in data.runs
-            if (one.protocol, one.repeat) == run
+            one.method: one.scores() for one in data.runs if one.place == first.place
         },
         results=Results(
             Result(
                 protocol=one.protocol,
                 repeat=one.repeat[0],
+                split=one.split,
                 detector=one.method,
                 seed=one.repeat[1],
                 metric=key,

@@ -6,7 +6,8 @@ from statistics import fmean, stdev
 
 from openset._types import ArtefactError
 from openset.report._headings import Headings
-from openset.report._runs import Run
+from openset.report._runs import Run, Value
+from openset.stats import independent_runs
 
 _MOST = 7
 
@@ -53,17 +54,13 @@ class Overview:
 
 def board(runs: Sequence[Run], headline: str, headings: Headings) -> Board:
     """Aggregate the runs of one protocol."""
-    values: dict[str, dict[str, list[Run]]] = {}
-    for run in runs:
-        of_method = values.setdefault(run.method, {})
-        for metric in run.values:
-            of_method.setdefault(metric, []).append(run)
-    present = {metric for of_method in values.values() for metric in of_method}
+    present = {metric for run in runs for metric in run.values}
     chosen = _shown(present, headline, headings)
-    scores = {
-        method: {m: _score(of_method[m], m) for m in chosen if m in of_method}
-        for method, of_method in values.items()
-    }
+    scores: dict[str, dict[str, Score]] = {run.method: {} for run in runs}
+    for metric in chosen:
+        having = [run for run in runs if metric in run.values]
+        for method, score in _scores(having, metric).items():
+            scores[method][metric] = score
     for metric in chosen:
         of_metric = {name: own for name, own in scores.items() if metric in own}
         _rank(of_metric, metric, headings.sign(metric))
@@ -126,13 +123,24 @@ def overview(boards: Mapping[str, Board], headline: str, sign: int) -> Overview:
     return Overview(tuple(boards), tuple(order), scores, mean, mean_rank)
 
 
-def _score(runs: Sequence[Run], metric: str) -> Score:
-    found = [run.values[metric] for run in runs]
-    mean = fmean(value.value for value in found)
-    if len(found) == 1:
-        return Score(mean, None, found[0].low, found[0].high, 1)
-    spread = stdev(value.value for value in found)
-    return Score(mean, spread, mean - spread, mean + spread, len(found))
+def _scores(runs: Sequence[Run], metric: str) -> dict[str, Score]:
+    """Return mean and spread of each method over independent runs."""
+    values: dict[str, dict[tuple[str, int, int, int], Value]] = {}
+    for run in runs:
+        values.setdefault(run.method, {})[run.place] = run.values[metric]
+    means, _ = independent_runs(
+        {m: {at: v.value for at, v in of.items()} for m, of in values.items()}
+    )
+    found = {}
+    for method, of_method in means.items():
+        units, every = list(of_method.values()), list(values[method].values())
+        mean = fmean(units)
+        spread = stdev(units) if len(units) > 1 else None
+        ends = (None, None) if len(every) > 1 else (every[0].low, every[0].high)
+        if spread is not None:
+            ends = (mean - spread, mean + spread)
+        found[method] = Score(mean, spread, *ends, len(units))
+    return found
 
 
 def _rank(scores: Mapping[str, dict[str, Score]], metric: str, sign: int) -> None:

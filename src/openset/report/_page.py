@@ -182,10 +182,10 @@ def _metrics(data: ReportData) -> list[tuple[str, Any]]:
 def _reference(runs: Sequence[Run], board: Board) -> list[Run]:
     """Choose the repeat for the figures: the first that most leading methods have."""
     leading = board.methods[:MOST_METHODS]
-    repeats: dict[tuple[int, int], dict[str, Run]] = {}
+    repeats: dict[tuple[str, int, int, int], dict[str, Run]] = {}
     for run in runs:
         if run.method in leading and run.has_scores:
-            repeats.setdefault(run.repeat, {}).setdefault(run.method, run)
+            repeats.setdefault(run.place, {}).setdefault(run.method, run)
     if not repeats:
         return []
     best = min(repeats, key=lambda repeat: (-len(repeats[repeat]), repeat))

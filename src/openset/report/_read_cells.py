@@ -73,6 +73,7 @@ def _from_cell(folder: Path, cell: runs.Cell, method: str) -> Run:
         trained=_trained(cell.key),
         protocol=str(cell.key["protocol"]),
         repeat=(_int(cell.key.get("repeat")), _int(cell.key.get("seed"))),
+        split=_int(cell.key.get("split")),
         values=values,
         n=max((_int(row.get("n")) for row in cell.rows), default=0),
         scores_path=folder / "scores" / name,

@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from openset import score_files
 from openset._types import ArtefactError
 from openset.metrics import evaluate
 from openset.report._runs import ReportData, Run, Value
 from openset.scores import Scores, in_order_of
+from openset.stats import score_files
 
 _SUFFIXES = (".npz", ".csv", ".parquet")
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from openset import _check, score_files
+from openset import _check
 from openset.report._headings import Headings
 from openset.report._read_cells import from_cells
 from openset.report._read_json import read_json
@@ -13,6 +13,7 @@ from openset.report._read_scores import from_file, from_files, from_folder
 from openset.report._read_training import from_training, trained_folders
 from openset.report._runs import HEADLINE, ReportData
 from openset.scores import Scores
+from openset.stats import score_files
 
 
 def read(

@@ -32,7 +32,8 @@ class Run:
     family: str = ""  # the method without its parameters
     trained: str = ""  # how the network was trained, without the detector
     protocol: str = ""
-    repeat: tuple[int, int] = (0, 0)
+    repeat: tuple[int, int] = (0, 0)  # of the draw, and of the training: the seed
+    split: int = 0  # of the test samples of one network
     values: Mapping[str, Value]
     n: int = 0
     scores_path: Path | None = None
@@ -44,6 +45,11 @@ class Run:
     numbers: Mapping[str, float] = field(default_factory=dict)
     network: tuple[str, str] = ("", "")  # model and training method
     read: Callable[[Path], Scores] = runs.read_scores
+
+    @property
+    def place(self) -> tuple[str, int, int, int]:
+        """Which run it is, as :mod:`openset.stats` counts runs."""
+        return (self.protocol, self.repeat[0], self.split, self.repeat[1])
 
     @property
     def has_scores(self) -> bool:

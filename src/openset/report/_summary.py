@@ -13,6 +13,7 @@ from openset.report._leaderboard import Board
 from openset.report._pair_tests import TESTED, paired
 from openset.report._runs import ReportData, Run
 from openset.report._svg import readable
+from openset.results import Result, Results
 from openset.scores import Scores, seems_reordered
 from openset.stats import paired_t
 
@@ -108,34 +109,44 @@ def sentences(
 
 
 def _lead_over_runs(
-    data: ReportData, leader: str, headline: str, n_runs: int
+    data: ReportData, leader: str, headline: str
 ) -> list[tuple[str, str, str]]:
     """Test the best method against all others, over the runs they share."""
-    values: dict[str, dict[tuple[Any, ...], float]] = {}
-    for run in data.runs:
-        if headline in run.values:
-            of_method = values.setdefault(run.method, {})
-            of_method[run.protocol, run.repeat] = run.values[headline].value
-    order = sorted(values.get(leader, {}))
-    table = {
-        method: [of_method[at] for at in order]
-        for method, of_method in values.items()
-        if set(order) <= set(of_method)
-    }
-    if len(order) < 3 or len(table) < 2:
+    having = [run for run in data.runs if headline in run.values]
+    runs: dict[str, set[Any]] = {run.method: set() for run in having}
+    for run in having:
+        runs[run.method].add(run.place)
+    shared = runs.get(leader, set())
+    results = Results(
+        Result(
+            protocol=run.protocol,
+            repeat=run.repeat[0],
+            split=run.split,
+            seed=run.repeat[1],
+            detector=run.method,
+            metric=headline,
+            value=run.values[headline].value,
+        )
+        for run in having
+        if shared <= runs[run.method] and run.place in shared
+    )
+    if len(set(results.column("detector"))) < 2:
         return []
-    tests = paired_t(table, "holm", against=leader)
+    tests = paired_t(results, headline, against=leader, pool=True)
+    if tests[0].n < 3:
+        return []
     # A leader by mean rank may be worse on average: that is no lead.
     sign = data.headings.sign(headline)
     equal = [
-        test.b
-        for test in tests
-        if not (test.p_corrected < 0.05 and sign * test.difference < 0)
+        one.b
+        for one in tests
+        if one.p_corrected is None
+        or not (one.p_corrected < 0.05 and sign * one.difference < 0)
     ]
-    how = f"(paired t-tests over {len(order)} of {n_runs} runs, Holm's correction)"
+    how = f"(paired t-tests over {tests[0].over}, Holm's correction)"
     if not equal:
         others = "every other method"
-        if len(table) < len({run.method for run in data.runs}):
+        if len(tests) + 1 < len({run.method for run in data.runs}):
             others += " that has the same runs"
         return [(f"The lead over {others} is significant {how}.", "", "")]
     names = ", ".join(readable(name, 40) for name in equal[:4])
@@ -150,9 +161,8 @@ def _lead(
     headline: str,
 ) -> list[tuple[str, str, str]]:
     """Describe the lead over the runner-up, and whether it is significant."""
-    repeats = {(run.protocol, run.repeat) for run in data.runs}
-    if len(repeats) > 1:
-        return _lead_over_runs(data, leading[0], headline, len(repeats))
+    if len({run.place for run in data.runs}) > 1:
+        return _lead_over_runs(data, leading[0], headline)
     pairs = next(iter(loaded.values()), [])[:2]
     if len(pairs) < 2 or headline not in TESTED:
         return []

@@ -141,7 +141,7 @@ def _corrected(results: Results, titles: Sequence[str], *, pool: bool) -> _Tests
         (title, name, test)
         for name, key in METRICS.items()
         for title in titles
-        for test in stats.compare_runs(
+        for test in stats.paired_t(
             results.where(model=title, metric=key),
             key,
             against=_OURS,

@@ -1,12 +1,17 @@
 """Statistical tests: two detectors, several folds or seeds, many methods."""
 
-from openset.stats._compare import Comparison, compare
-from openset.stats._compare_runs import RunComparison, compare_runs
-from openset.stats._formats import latex_text
-from openset.stats._leaderboard import Leaderboard, direction, leaderboard
-from openset.stats._paired_t import CORRECTIONS, PairedTest, adjust, paired_t
-from openset.stats._ranks import Ranks, ranks
-from openset.stats._read_results import METRICS, read_results
+from openset.stats.boards import Leaderboard, direction, leaderboard
+from openset.stats.friedman import Ranks, ranks
+from openset.stats.same_runs import (
+    CORRECTIONS,
+    PairedTest,
+    adjust,
+    independent_runs,
+    paired_t,
+)
+from openset.stats.same_samples import Comparison, compare
+from openset.stats.score_files import METRICS, read_results
+from openset.stats.tables import latex_text
 
 __all__ = [
     "CORRECTIONS",
@@ -15,11 +20,10 @@ __all__ = [
     "Leaderboard",
     "PairedTest",
     "Ranks",
-    "RunComparison",
     "adjust",
     "compare",
-    "compare_runs",
     "direction",
+    "independent_runs",
     "latex_text",
     "leaderboard",
     "paired_t",

@@ -17,7 +17,7 @@ def test_a_difference_below_the_spread_of_runs_is_a_finding():
     table = results(postmax=[0.80, 0.84, 0.78], msp=[0.79, 0.80, 0.81])
     finding = look("OSR010", results=table, headline="openauc", claim=0.007)
     assert finding.is_finding
-    assert "3 paired runs" in finding.message
+    assert "3 seeds of one draw" in finding.message
 
 
 def test_a_steady_difference_passes():
@@ -114,7 +114,7 @@ def test_a_threshold_metric_needs_thresholds():
                 "headline": "openauc",
                 "results": results(a=[0.5], b=[1, 1]),
             },
-            "every run",
+            "of the same runs",
         ),
         (
             {
@@ -196,9 +196,9 @@ def test_seeds_of_a_draw_are_averaged_and_repeats_of_one_draw_are_named():
     found = look("OSR010", results=table, headline="oscr", claim=0.02)
     assert found.is_finding
     assert f"{span.low:.4f} to {span.high:.4f}" in found.message
-    assert "5 paired draws of the classes, means of 15 runs" in found.message
+    assert "5 repeats, means of 15 runs" in found.message
     one = look("OSR010", results=over_draws(n_draws=1), headline="oscr", claim=0.05)
-    assert "all repeats of one draw of the classes" in one.message
+    assert "3 seeds of one draw of the classes: other classes may differ" in one.message
 
 
 def test_the_margin_is_half_of_the_interval():

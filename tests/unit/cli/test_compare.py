@@ -280,7 +280,7 @@ def test_a_study_is_compared_by_paired_t_tests(study, monkeypatch):
     options = ["--metric", "oosa", "--against", "postmax"]
     text = printed(study, *options, "--correction", "bonferroni")
     assert "4 tests with Bonferroni's correction" in " ".join(text.split())
-    tests = stats.compare_runs(
+    tests = stats.paired_t(
         Results.load(study), "oosa", against="postmax", correction="bonferroni"
     )
     for test in tests:
@@ -367,7 +367,7 @@ def test_seeds_are_repeats_not_rivals(seeds, monkeypatch):
             entry = board.entries[row, key]
             assert f"{entry.mean:.3f} ± {entry.spread:.3f}" in line
     tests = text.partition("Paired t-tests")[2]
-    for test in stats.compare_runs(results):
+    for test in stats.paired_t(results, "openauc"):
         assert test.n == 4
         (line,) = [x for x in tests.splitlines() if x.split()[:2] == [test.a, test.b]]
         assert f"{test.difference:+.4f}" in line
@@ -413,11 +413,8 @@ def test_a_pattern_without_repeats_names_files(seeds):
 
 
 def test_a_missing_seed_and_a_pattern_of_nothing_are_named(seeds, tmp_path):
-    pytest.importorskip("jinja2", reason="the extra report")
     (tmp_path / "knn_seed2.csv").unlink()
-    for words in (["compare"], ["report"]):
-        result = CliRunner().invoke(app, [*words, seeds, *FOREIGN])
-        assert "no file of knn, seed 2" in str(result.exception)
+    assert "seed 2 of 'knn'" in str(run(seeds, *FOREIGN).exception)
     result = run(seeds.replace("_seed", "-seed"), *FOREIGN)
     assert "a pattern that matches files" in str(result.exception)
 
@@ -434,7 +431,7 @@ def test_a_report_takes_seeds_as_repeats(seeds, tmp_path):
     assert f"{values.mean():.4f}" in page
     assert f"{values.std(ddof=1):.4f}" in page
     assert "3 methods" in page
-    assert "of 4 runs" in page
+    assert "over 4 seeds" in page
 
 
 def test_latex_marks_the_best_and_the_direction(files):

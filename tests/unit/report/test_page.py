@@ -140,7 +140,7 @@ def test_the_leaderboard_is_the_mean_and_spread_of_the_results(tmp_path):
 def test_the_summary_says_whether_the_lead_is_more_than_chance(tmp_path):
     folder = write_study(tmp_path / "study", protocols=("digits",), seeds=4)
     shown = "".join(Reader(report.render(folder)).texts)
-    assert "paired t-tests over 4 of 4 runs" in shown
+    assert "paired t-tests over 4 seeds of one draw of the classes" in shown
     assert re.search(r"The lead over .* is (not )?significant \(", shown)
     for name, gap in (("a", 2.0), ("b", 2.01)):
         made, test, _ = cell(1, name, "digits", gap=gap)

@@ -1,6 +1,8 @@
 """Two detectors on the same samples."""
 
+import inspect
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
@@ -20,7 +22,7 @@ from openset.metrics.intervals import (
 )
 from openset.scores import Scores, in_order_of, need_scores, seems_reordered
 
-_BY_PLACEMENTS = ("auroc", "openauc", "partial_openauc")
+_BY_PLACEMENTS = ("auroc", "openauc")
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,11 @@ def compare(
 ) -> Comparison:
     r"""Compare two detectors (or two networks) on the same samples.
 
-    For AUROC, OpenAUC and partial OpenAUC the variance of the difference is computed
-    from the placement values of both detectors, whose covariance accounts for the
-    shared samples (DeLong's method, with misclassified known samples placed last); the
-    difference is tested as normally distributed. Other metrics use a paired bootstrap:
-    both detectors are evaluated on the same resampled data.
+    For AUROC and OpenAUC the variance of the difference is computed from the placement
+    values of both detectors, whose covariance accounts for the shared samples (DeLong's
+    method, with misclassified known samples placed last); the difference is tested as
+    normally distributed. Other metrics use a paired bootstrap: both detectors are
+    evaluated on the same resampled data.
 
     Parameters
     ----------
@@ -92,48 +94,48 @@ def compare(
     """
     b = _paired(a, b)
     row = numeric_metric(metric, caller="compare", params=params)
+    _check_options(row, params)
     _check.open_unit("compare", "level", level)
-    if row.key in _BY_PLACEMENTS and set(params) <= {"max_fpr"}:
+    if row.key in _BY_PLACEMENTS and not params:
         return _by_placements(a, b, row, level)
-    if row.kind == "threshold":
-        _check_pair(threshold, row.key)
+    if row.kind == "threshold" and np.shape(np.array(threshold)) != (2,):
+        rule = "a pair (threshold of a, threshold of b)"
+        remedy = f"{row.key} is a metric at a threshold"
+        _check.fail("compare", "threshold", rule, repr(threshold), remedy)
     # A generator would draw different samples for a and b.
     remedy = "A seed, so that both are evaluated on the same resampled data"
     _check.integer("compare", "rng", rng, low=0, remedy=remedy)
-    pair = [
-        _bootstrapped(
-            scores,
-            row,
-            None if threshold is None else threshold[i],
-            resamples=resamples,
-            rng=rng,  # the same seed draws the same samples for both
+    at_each = (None, None) if threshold is None else threshold
+    values, drawn = [], []
+    for scores, at in zip((a, b), at_each, strict=True):
+        values.append(row.value(scores, at))
+        found = replicates(
+            scores, {"": row}, threshold=at, resamples=resamples, rng=rng
         )
-        for i, scores in enumerate((a, b))
-    ]
-    (value_a, of_a), (value_b, of_b) = pair
-    spread = of_a - of_b
+        drawn.append(found[""])
+    spread = drawn[0] - drawn[1]
     tail = min(np.count_nonzero(spread <= 0), np.count_nonzero(spread >= 0))
-    found = percentile(spread, level)
+    interval = percentile(spread, level)
     return Comparison(
         metric=row.key,
-        a=value_a,
-        b=value_b,
-        difference=value_a - value_b,
-        interval=replace(found, method=f"paired {found.method}"),
+        a=values[0],
+        b=values[1],
+        difference=values[0] - values[1],
+        interval=replace(interval, method=f"paired {interval.method}"),
         p_value=min(1.0, float(2 * (tail + 1) / (resamples + 1))),
     )
 
 
-def _check_pair(threshold: Any, metric: str) -> None:
-    if np.shape(threshold) != (2,):
-        msg = _check.must(
-            "a pair (threshold of a, threshold of b)",
-            caller="compare",
-            name="threshold",
-            got=repr(threshold),
-            remedy=f"{metric} is a metric at a threshold",
-        )
-        raise ValueError(msg)
+def _check_options(row: Metric, params: Mapping[str, Any]) -> None:
+    """Raise for an option that the metric does not have."""
+    given = inspect.signature(row.function).parameters.values()
+    known = [one.name for one in given][2 if row.kind == "threshold" else 1 :]
+    takes_any = any(one.kind is one.VAR_KEYWORD for one in given)
+    for name in params:
+        if name not in known and not takes_any:
+            options = ", ".join(known) or "none"
+            rule = f"an option of {row.key} ({options})"
+            _check.fail("compare", "option", rule, name, _check.near(name, known))
 
 
 def _paired(a: Scores, b: Scores) -> Scores:
@@ -155,7 +157,7 @@ def _paired(a: Scores, b: Scores) -> Scores:
 
 def _by_placements(a: Scores, b: Scores, row: Metric, level: float) -> Comparison:
     value_a, value_b = (row.value(scores) for scores in (a, b))
-    placed = [_placements(scores, row.key, **row.params) for scores in (a, b)]
+    placed = [_placements(scores, row.key) for scores in (a, b)]
     variance = 0.0
     for of_a, of_b in zip(*placed, strict=True):  # knowns, then unknowns
         spread = of_a - of_b
@@ -167,49 +169,31 @@ def _by_placements(a: Scores, b: Scores, row: Metric, level: float) -> Compariso
         p_value = float(2 * scipy.stats.norm.sf(abs(difference) / error))
     else:
         p_value = 1.0 if difference == 0 else 0.0
-    interval = Interval(difference - half, difference + half, level, "placement values")
     return Comparison(
         metric=row.key,
         a=value_a,
         b=value_b,
         difference=difference,
-        interval=interval,
+        interval=Interval(
+            difference - half, difference + half, level, "placement values"
+        ),
         p_value=p_value,
     )
 
 
 def _placements(
-    scores: Scores, metric: str, *, max_fpr: float = 0.1
+    scores: Scores, metric: str
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Influence of each known and each unknown sample on the metric."""
     known = scores.known[~scores.is_unknown]
     unknown = scores.known[scores.is_unknown]
-    counts = np.ones(known.size)
-    if metric != "auroc":
-        counts = scores.is_correct[~scores.is_unknown].astype(float)
-    of_known = _share_below(unknown, known) * counts
-    of_unknown = 1 - _share_below(known, unknown)
-    if metric != "auroc":
-        right = known[counts > 0]
-        of_unknown = (1 - _share_below(right, unknown)) * right.size / known.size
-    if metric != "partial_openauc":
-        return of_known, of_unknown
-    bound = float(max_fpr)
-    fpr_at_known = 1 - _share_below(unknown, known)
-    of_known = counts * np.maximum(bound - fpr_at_known, 0)
-    allowed = int(_check.fraction(bound) * unknown.size)
-    if allowed < unknown.size:
-        # Several unknowns may score exactly `limit`, and only part of this step of the
-        # curve is inside the bound. These are the derivatives by its height and width.
-        limit = np.sort(unknown)[::-1][allowed]
-        width = np.count_nonzero(unknown == limit) / unknown.size
-        part = bound - np.count_nonzero(unknown > limit) / unknown.size
-        height = float(counts @ (known == limit)) / known.size
-        at_limit = float(counts @ (known > limit)) / known.size + height * part / width
-        of_known[known == limit] = counts[known == limit] * part**2 / (2 * width)
-        of_unknown = np.where(unknown > limit, of_unknown - at_limit, 0.0)
-        of_unknown[unknown == limit] = -height * (part / width) ** 2 / 2
-    return of_known / bound, of_unknown / bound
+    of_known = _share_below(unknown, known)
+    if metric == "auroc":
+        return of_known, 1 - _share_below(known, unknown)
+    is_correct = scores.is_correct[~scores.is_unknown]
+    right = known[is_correct]
+    of_unknown = (1 - _share_below(right, unknown)) * right.size / known.size
+    return of_known * is_correct.astype(float), of_unknown
 
 
 def _share_below(
@@ -225,18 +209,3 @@ def _share_below(
     shares = np.empty(at.size)
     shares[rows] = (below + upto) / (2 * values.size)
     return shares
-
-
-def _bootstrapped(
-    scores: Scores,
-    row: Metric,
-    threshold: float | None,
-    *,
-    resamples: int,
-    rng: int,
-) -> tuple[float, NDArray[np.float64]]:
-    """Value on the data, and on resampled data."""
-    values = replicates(
-        scores, {row.key: row}, threshold=threshold, resamples=resamples, rng=rng
-    )[row.key]
-    return row.value(scores, threshold), values

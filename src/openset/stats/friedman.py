@@ -46,7 +46,7 @@ def ranks(
     better: Literal["higher", "lower"] = "higher",
     level: float = 0.95,
 ) -> Ranks:
-    r"""Rank methods over the same problems.
+    r"""Rank three methods or more over the same problems.
 
     With mean ranks :math:`R_j` of k methods over N problems, ties sharing their ranks,
 
@@ -87,7 +87,10 @@ def ranks(
     n, k = values.shape
     placed = scipy.stats.rankdata(-values if better == "higher" else values, axis=1)
     mean = placed.mean(axis=0)
-    statistic, p_value = _friedman(placed, mean)
+    statistic, p_value = 0.0, 1.0
+    if np.ptp(placed):  # else everything ties: no evidence of a difference
+        test = scipy.stats.friedmanchisquare(*placed.T)
+        statistic, p_value = float(test.statistic), float(test.pvalue)
     quantile = float(scipy.stats.studentized_range.ppf(level, k, inf))
     distance = quantile / sqrt(2) * sqrt(k * (k + 1) / (6 * n))
     order = np.argsort(mean, kind="stable")
@@ -103,40 +106,19 @@ def ranks(
 
 
 def _matrix(table: Mapping[str, ArrayLike]) -> tuple[list[str], NDArray[Any]]:
-    names = [str(name) for name in table]
-    columns = [np.asarray(values, dtype=float) for values in table.values()]
-    for name, column in zip(names, columns, strict=True):
+    columns = {str(name): np.asarray(of, dtype=float) for name, of in table.items()}
+    for name, column in columns.items():
         _check.vector("ranks", f"values of {name!r}", column)
-    if len(names) < 2:
-        msg = _check.must(
-            "of at least two methods", caller="ranks", name="table", got=len(names)
-        )
-        raise ValueError(msg)
-    n = _check.same_length("ranks", dict(zip(names, map(len, columns), strict=True)))
-    values = np.stack(columns, axis=1)
+        if np.isnan(column).any():
+            _check.fail("ranks", f"values of {name!r}", "free of NaN", "NaN")
+    if len(columns) < 3:
+        remedy = "Compare two methods by stats.paired_t"
+        _check.fail("ranks", "table", "of at least three methods", len(columns), remedy)
+    n = _check.same_length("ranks", {name: len(of) for name, of in columns.items()})
     if n < 2:
         msg = f"ranks: undefined for fewer than two problems, got {n}"
         raise UndefinedMetricError(msg)
-    if np.isnan(values).any():
-        got = "NaN"
-        raise ValueError(
-            _check.must("free of NaN", caller="ranks", name="table", got=got)
-        )
-    return names, values
-
-
-def _friedman(placed: NDArray[Any], mean: NDArray[Any]) -> tuple[float, float]:
-    n, k = placed.shape
-    ties = 0.0
-    for row in placed:
-        sizes = np.unique(row, return_counts=True)[1]
-        ties += float((sizes**3 - sizes).sum())
-    correction = 1 - ties / (n * k * (k * k - 1))
-    if correction <= 0:  # everything ties: no evidence of a difference
-        return 0.0, 1.0
-    spread = float(((mean - (k + 1) / 2) ** 2).sum())
-    statistic = 12 * n / (k * (k + 1)) * spread / correction
-    return statistic, float(scipy.stats.chi2.sf(statistic, k - 1))
+    return list(columns), np.stack(list(columns.values()), axis=1)
 
 
 def _alike(

@@ -1,0 +1,374 @@
+"""`leaderboard`: a table of results, with spread, tests and ranks."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from openset import _check, _io, metrics
+from openset.results import Results
+from openset.stats import tables
+from openset.stats.friedman import Ranks, ranks
+from openset.stats.same_runs import (
+    CORRECTIONS,
+    Correction,
+    Values,
+    corrected,
+    independent_runs,
+    pair_tests,
+    values_by,
+)
+
+Direction = Literal["higher", "lower"]
+
+_ARROWS = {"higher": "↑", "lower": "↓"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One cell of the table: mean and spread over `n` independent runs, and its rank.
+
+    `spread` is the standard deviation (n - 1), None for a single run. `place` is 1 for
+    the best of its column, 2 for the runner-up, else 0. `p_value` is that of the paired
+    test against the best over the same runs, corrected for the number of tests; None
+    for the best itself and if no test is possible. `is_worse` says whether it is
+    significant.
+    """
+
+    mean: float
+    spread: float | None
+    n: int
+    place: int = 0
+    p_value: float | None = None
+    is_worse: bool = False
+
+
+@dataclass(frozen=True)
+class Leaderboard:
+    """Methods by row, protocols (or metrics) by column; best first.
+
+    Printed by rich and shown in notebooks as a table; :meth:`save` writes Markdown, CSV
+    or LaTeX (booktabs) by the ending. `headings` and `metrics` are those of each
+    column; `notes` stand below the table.
+    """
+
+    ENDINGS: ClassVar = (".md", ".csv", ".tex")
+
+    title: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    entries: Mapping[tuple[str, str], Entry]
+    headings: Mapping[str, str]
+    metrics: Mapping[str, str]
+    ranks: Ranks | None
+    notes: tuple[str, ...]
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return one plain record per row and column, with full precision."""
+        rank = {} if self.ranks is None else self.ranks.mean
+        return [
+            {"method": row, "column": column, **asdict(self.entries[row, column])}
+            | {"mean_rank": rank.get(row), "metric": self.metrics[column]}
+            for row in self.rows
+            for column in self.columns
+            if (row, column) in self.entries
+        ]
+
+    def to_markdown(self) -> str:
+        """Return a Markdown table: best bold, runner-up in italics."""
+        return tables.markdown(*self._cells(tables.markdown_text, ("**{}**", "*{}*")))
+
+    def to_latex(self) -> str:
+        """Return a LaTeX table for booktabs, shares in percent.
+
+        The best is bold, the runner-up underlined.
+        """
+        marks = (r"\textbf{{{}}}", r"\underline{{{}}}")
+        cells = self._cells(tables.latex_text, marks, percent=True)
+        return tables.latex(*cells, notes=self.notes)
+
+    def to_csv(self) -> str:
+        """Return one line per row and column, with full precision."""
+        return tables.csv_text(self.records())
+
+    def save(self, path: str | Path) -> Path:
+        """Write ``.md``, ``.csv`` or ``.tex``."""
+        path = Path(path)
+        _check.ending("Leaderboard.save", path, self.ENDINGS)
+        if path.suffix == ".md":
+            text = "\n\n".join([self.to_markdown(), " ".join(self.notes)]) + "\n"
+        else:
+            text = self.to_csv() if path.suffix == ".csv" else self.to_latex()
+        _io.put(path, text)
+        return path
+
+    def __rich__(self) -> Table:
+        marks = ("[bold green]{}[/bold green]", "[underline]{}[/underline]")
+        (_, *heads), rows = self._cells(escape, marks)
+        table = Table(
+            title=escape(self.title),
+            title_justify="left",
+            box=box.SIMPLE_HEAD,
+            pad_edge=False,
+            padding=(0, 1, 0, 0),  # two spaces between columns, as in all our tables
+            caption=escape("\n".join(self.notes)),
+            caption_justify="left",
+        )
+        table.add_column("")
+        for head in heads:
+            table.add_column(head, justify="right")
+        for row in rows:
+            table.add_row(*row)
+        return table
+
+    def _repr_markdown_(self) -> str:  # how notebooks show it
+        return self.to_markdown()
+
+    def _cells(
+        self,
+        clean: Callable[[str], str],
+        marks: Sequence[str],
+        *,
+        percent: bool = False,
+    ) -> tuple[list[str], list[list[str]]]:
+        """Return header and rows: mean ± spread by column, then the mean rank."""
+        bounds = {row.key: row.bounds for row in metrics.table()}
+        in_percent = {
+            column: percent and bounds.get(metric) == (0.0, 1.0)
+            for column, metric in self.metrics.items()
+        }
+        heads = [
+            clean(f"{text[:-2]} (%){text[-2:]}" if in_percent[column] else text)
+            for column, text in self.headings.items()
+        ]
+        # A table of protocols says little without the metric.
+        is_named = self.title in "".join(self.headings.values())
+        heads = ["" if is_named else clean(self.title), *heads]
+        rows = []
+        for row in self.rows:
+            rows.append([clean(row)])
+            for column in self.columns:
+                entry = self.entries.get((row, column))
+                text, mark, sign = "–", "{}", ""
+                if entry is not None:
+                    text = tables.mean(entry.mean, entry.spread, in_percent[column])
+                    mark = ("{}", *marks)[entry.place]
+                    sign = "†" * entry.is_worse
+                rows[-1].append(mark.format(clean(text)) + clean(sign))
+            if self.ranks is not None:
+                rows[-1].append(f"{self.ranks.mean[row]:.2f}")
+        return [*heads, *["mean rank"][: self.ranks is not None]], rows
+
+
+def leaderboard(
+    results: Results,
+    metric: str | Sequence[str] = "openauc",
+    *,
+    columns: Literal["protocol", "metric"] = "protocol",
+    level: float = 0.95,
+    correction: Correction = "holm",
+) -> Leaderboard:
+    """Make a table of results: mean ± spread over runs, best and runner-up marked.
+
+    A row is a method: model, training method and detector, where these vary. A column
+    is a protocol (for one metric), or a metric (over all protocols). Runs that are not
+    independent are averaged first (:func:`independent_runs`). Three methods or more are
+    ranked, over protocols if there are several, else over runs.
+
+    Parameters
+    ----------
+    results
+        The results, e.g. of a run folder. Whether higher or lower is better is known
+        from the table of metrics, for other metrics from `Results.better`.
+    metric
+        The metric; several for ``columns="metric"``, of which the first orders rows.
+    columns
+        ``"protocol"`` or ``"metric"``.
+    level
+        Significance level of the tests and of the critical difference.
+    correction
+        Correction for the number of tests in a column: ``"holm"``, ``"bonferroni"``,
+        ``"none"``.
+
+    Examples
+    --------
+    >>> from openset.results import Result
+    >>> rows = [
+    ...     Result(detector=d, seed=s, metric="auroc", value=v + s * (0.01 + v / 100))
+    ...     for d, v in (("msp", 0.8), ("knn", 0.9))
+    ...     for s in (0, 1, 2)
+    ... ]
+    >>> print(leaderboard(Results(rows), "auroc").to_markdown())
+    | | AUROC ↑ |
+    |---|---|
+    | knn | **0.919 ± 0.019** |
+    | msp | *0.818 ± 0.018*† |
+    """
+    caller = "leaderboard"
+    wanted = [metric] if isinstance(metric, str) else list(metric)
+    _check.one_of(caller, "columns", columns, ["protocol", "metric"])
+    _check.one_of(caller, "correction", correction, CORRECTIONS)
+    _check.open_unit(caller, "level", level)
+    if not (len(results) and wanted):
+        name = "metric" if len(results) else "results"
+        _check.fail(caller, name, "non-empty", "none")
+    have = sorted({row.metric for row in results})
+    for name in wanted:
+        _check.one_of(caller, "metric", name, have)
+    if columns == "protocol" and len(wanted) > 1:
+        rule = "one metric for columns='protocol'"
+        _check.fail(caller, "metric", rule, ", ".join(wanted))
+    of_metrics = values_by(results, wanted, "metric")
+    first = wanted[0]
+    values = {name: of_metrics[name] for name in wanted}
+    metric_of = {name: name for name in wanted}
+    is_by_protocol = columns == "protocol" and any(
+        run[0] for runs in values[first].values() for run in runs
+    )
+    if is_by_protocol:  # results without protocols have the metric as their column
+        values = values_by(results, wanted, "protocol")
+        metric_of = dict.fromkeys(values, first)
+    better = {name: direction(name, results.better) for name in wanted}
+    labels = {row.key: row.short for row in metrics.table()}
+    titles = {name: labels.get(name, name) for name in wanted}
+    named = {} if is_by_protocol else titles
+    entries: dict[tuple[str, str], Entry] = {}
+    over = []
+    for column, table in values.items():
+        way = better[metric_of[column]]
+        found, what = _entries(table, way, level, correction)
+        entries |= {(row, column): entry for row, entry in found.items()}
+        over.append(what)
+    placed, note = _ranks(of_metrics[first], better[first], level)
+    return Leaderboard(
+        title=", ".join(titles.values()),
+        rows=_order(entries, next(iter(values)), better[first], placed),
+        columns=tuple(values),
+        entries=entries,
+        headings={
+            column: f"{named.get(column, column)} {_ARROWS[better[name]]}"
+            for column, name in metric_of.items()
+        },
+        metrics=metric_of,
+        ranks=placed,
+        notes=(
+            *_notes(values, entries, over, f"{correction} correction, level {level:g}"),
+            *note,
+        ),
+    )
+
+
+def direction(metric: str, stored: Mapping[str, str] | None = None) -> Direction:
+    """Return whether higher or lower is better.
+
+    For a metric that is not in the table of metrics `stored` says it, such as
+    `Results.better`; without it, raise.
+
+    Examples
+    --------
+    >>> direction("fpr_at_tpr_unknown"), direction("f_score_micro"), direction("oosa")
+    ('lower', 'higher', 'higher')
+    """
+    known = {row.key: row.better for row in metrics.table()}
+    better = known.get(metric, (stored or {}).get(metric, "unknown"))
+    if better not in _ARROWS:
+        got = "a metric that is not in the table of metrics"
+        got = "a metric for which neither is better" if better == "neither" else got
+        remedy = (
+            f"Give it: Results(rows, better={{{metric!r}: 'lower'}}); or register the "
+            "metric: openset.metrics.register; in the shell name it as --metric "
+            "package.module:Name"
+        )
+        what = f"the direction of {metric!r}"
+        _check.fail("stats.direction", what, "known", got, remedy)
+    return better  # type: ignore[return-value]
+
+
+def _entries(
+    table: Values, better: str, level: float, correction: Correction
+) -> tuple[dict[str, Entry], str]:
+    values, over = independent_runs(table)
+    means = {row: float(np.mean(list(of.values()))) for row, of in values.items()}
+    sign = -1 if better == "higher" else 1
+    # Means of the same values in another order differ by rounding errors.
+    rounded = {row: round(mean, 12) for row, mean in means.items()}
+    order = sorted(set(rounded.values()), key=lambda mean: sign * mean)
+    best = min(means, key=lambda row: sign * means[row])
+    same = [r for r in table if r != best and table[r].keys() == table[best].keys()]
+    tests = corrected(pair_tests(table, [(best, row) for row in same]), correction)
+    p_values = {one.b: one.p_corrected for one in tests}
+    found = {}
+    for row, of_row in values.items():
+        place, p_value = order.index(rounded[row]) + 1, p_values.get(row)
+        found[row] = Entry(
+            mean=means[row],
+            spread=float(np.std([*of_row.values()], ddof=1))
+            if len(of_row) > 1
+            else None,
+            n=len(of_row),
+            place=place if place <= 2 else 0,
+            p_value=p_value,
+            is_worse=p_value is not None and p_value < 1 - level,
+        )
+    return found, over
+
+
+def _ranks(
+    table: Values, better: Direction, level: float
+) -> tuple[Ranks | None, tuple[str, ...]]:
+    """Rank the methods over the protocols, or else the runs, that all of them have."""
+    values, _ = independent_runs(table)
+    is_one = len({unit[0] for of_row in values.values() for unit in of_row}) == 1
+    blocks: dict[str, dict[Any, list[float]]] = {name: {} for name in values}
+    for name, of_row in values.items():
+        for unit, value in of_row.items():
+            blocks[name].setdefault(unit if is_one else unit[0], []).append(value)
+    shared = sorted(set.intersection(*(set(of) for of in blocks.values())))
+    if len(blocks) < 3 or len(shared) < 2:
+        return None, ()
+    means = {row: [float(np.mean(of[b])) for b in shared] for row, of in blocks.items()}
+    found = ranks(means, better=better, level=level)
+    return found, (
+        f"Mean ranks over {found.n} {'runs' if is_one else 'protocols'}: Friedman p = "
+        f"{found.p_value:.2g}; ranks differ significantly if at least "
+        f"{found.critical_difference:.2f} apart (Nemenyi, level {level:g}).",
+    )
+
+
+def _order(
+    entries: Mapping[tuple[str, str], Entry],
+    first: str,
+    better: str,
+    placed: Ranks | None,
+) -> tuple[str, ...]:
+    """Order by mean rank, else by the first column; those without an entry last."""
+    if placed is not None:
+        return tuple(placed.mean)
+    sign = -1 if better == "higher" else 1
+    means = {row: sign * one.mean for (row, at), one in entries.items() if at == first}
+    names = dict.fromkeys(row for row, _ in entries)
+    return tuple(sorted(names, key=lambda name: means.get(name, np.inf)))
+
+
+def _notes(
+    values: Mapping[str, Values],
+    entries: Mapping[tuple[str, str], Entry],
+    over: Iterable[str],
+    how: str,
+) -> Iterable[str]:
+    if all(entry.n == 1 for entry in entries.values()):
+        yield "One run each: no standard deviation."
+    else:
+        yield f"Mean ± standard deviation over {' or '.join(dict.fromkeys(over))}."
+    if any(len({frozenset(of) for of in one.values()}) > 1 for one in values.values()):
+        yield "Some methods lack runs that others have: their means are not comparable."
+    if any(entry.p_value is not None for entry in entries.values()):
+        yield (
+            "† worse than the best of its column (paired t-test over the same runs, "
+            f"{how})."
+        )

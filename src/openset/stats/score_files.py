@@ -1,0 +1,290 @@
+"""Files of scores: named one by one, or by a pattern, ``runs/{method}_seed{seed}.csv``.
+
+A field in braces stands for a part of a file's path. ``{seed}``, ``{run}``,
+``{fold}`` and ``{split}`` number the repeats of a method, ``{protocol}`` names the
+problem, and all other fields together name the method.
+"""
+
+import glob
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from openset import _check, metrics
+from openset.results import Result, Results
+from openset.scores import Scores, comparable_labels, need_same_ids
+
+METRICS = ("openauc", "auroc", "accuracy", "fpr_at_tpr")
+"""Metrics that `read_results` computes by default."""
+
+REPEATS = ("seed", "run", "fold", "split")
+"""Fields that distinguish repeats of a method."""
+
+_PROTOCOL = "protocol"
+_FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
+_MOST_NAMED = 3  # files that an error shows
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreFile:
+    """A file of scores: its method, its protocol, and which repeat it is.
+
+    `seed` is the number of ``{seed}``, `repeat` that of the other fields for repeats;
+    `has_repeats` tells whether the pattern has any.
+    """
+
+    path: Path
+    method: str
+    protocol: str = ""
+    repeat: int = 0
+    seed: int = 0
+    has_repeats: bool = False
+
+
+def is_pattern(path: str | Path) -> bool:
+    """Whether a path has a field in braces, and no such file exists.
+
+    Examples
+    --------
+    >>> is_pattern("runs/{method}_seed{seed}.csv"), is_pattern("runs/msp.csv")
+    (True, False)
+    """
+    return _FIELD.search(str(path)) is not None and not Path(path).exists()
+
+
+def find(patterns: str | Path | Sequence[str | Path]) -> list[ScoreFile]:
+    """Find the files of one or several patterns, in the order of methods and repeats.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for name in ("msp_seed0", "msp_seed1", "knn_seed0", "knn_seed1"):
+    ...         _ = Path(folder, f"{name}.csv").write_text("")
+    ...     found = find(f"{folder}/{{method}}_seed{{seed}}.csv")
+    >>> [(one.method, one.seed) for one in found]
+    [('knn', 0), ('knn', 1), ('msp', 0), ('msp', 1)]
+    """
+    given = [patterns] if isinstance(patterns, str | Path) else patterns
+    matches = [one for pattern in given for one in _matches(str(pattern))]
+    texts = [[fields.get(n, "") for n in REPEATS] for _, _, fields in matches]
+    seeds = _numbers((one[0],) for one in texts)
+    repeats = _numbers(tuple(filter(None, one[1:])) for one in texts)
+    found: dict[tuple[str, str, int, int], ScoreFile] = {}
+    for (path, method, fields), text in zip(matches, texts, strict=True):
+        one = ScoreFile(
+            path=path,
+            method=method,
+            protocol=fields.get(_PROTOCOL, ""),
+            repeat=repeats[tuple(filter(None, text[1:]))],
+            seed=seeds[text[0],],
+            has_repeats=any(text),
+        )
+        first = found.setdefault((one.protocol, method, one.repeat, one.seed), one)
+        if first is not one:
+            _refuse("one file per method and repeat", f"{first.path} and {path}")
+    return [found[place] for place in sorted(found)]
+
+
+def find_or_name(paths: Sequence[str | Path]) -> list[ScoreFile]:
+    """Return the files of patterns (see :func:`find`), or files given one by one.
+
+    Those are detectors on one test set, in the order given. A detector is named after
+    its file, or after its folders if file names are not unique.
+
+    Examples
+    --------
+    >>> [one.method for one in find_or_name(["a/scores-msp.npz", "a/scores-knn.npz"])]
+    ['msp', 'knn']
+    >>> [one.method for one in find_or_name(["a/openauc/own.npz", "a/ceplus/own.npz"])]
+    ['openauc', 'ceplus']
+    """
+    if any(map(is_pattern, paths)):
+        return find(paths)
+    files = [Path(path) for path in paths]
+    names = _names(files)
+    if min(len(set(names)), len({file.resolve() for file in files})) < len(files):
+        remedy = "Detectors are named after their files and folders, without the ending"
+        _refuse("two or more different files", ", ".join(map(str, files)), remedy)
+    return [
+        ScoreFile(path=file, method=name)
+        for file, name in zip(files, names, strict=True)
+    ]
+
+
+def read_results(
+    pattern: str | Path | Sequence[str | Path],
+    metric: str | Sequence[str] = METRICS,
+    *,
+    columns: Mapping[str, str] | None = None,
+    unknown_label: str | int | None = None,
+    higher_is_unknown: bool = False,
+) -> Results:
+    """Compute metrics of files of scores, found by a pattern with named fields.
+
+    ``{seed}``, ``{run}``, ``{fold}`` and ``{split}`` number repeats of a method,
+    ``{protocol}`` names the problem; all other fields name the method. Pass the result
+    to :func:`leaderboard` or :func:`paired_t`.
+
+    Parameters
+    ----------
+    pattern
+        Such as ``"runs/{method}_seed{seed}.csv"``; or several.
+    metric
+        Metrics that need no threshold.
+    columns, unknown_label, higher_is_unknown
+        How to read the files: see :meth:`openset.Scores.load`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for seed in (0, 1):
+    ...         scores = Scores(labels=[0, -1], predicted=[0, 0], known=[seed, 0.5])
+    ...         _ = scores.save(f"{folder}/msp_seed{seed}.csv")
+    ...     found = read_results(f"{folder}/{{method}}_seed{{seed}}.csv", "auroc")
+    >>> found.column("value").tolist()
+    [0.0, 1.0]
+    """
+    caller = "read_results"
+    wanted = [metric] if isinstance(metric, str) else list(metric)
+    rows = [metrics.get(one, caller=caller, argument="metric") for one in wanted]
+    for row in rows:
+        if row.kind not in {"closed", "ranking", "oracle"}:
+            kinds = {"closed", "ranking"}
+            options = [one.key for one in metrics.table() if one.kind in kinds]
+            _check.one_of(caller, "metric", row.key, options)
+    firsts: dict[tuple[str, int, int], tuple[Path, Scores]] = {}
+    found = []
+    for one in find(pattern):
+        scores = Scores.load(
+            one.path,
+            columns=columns,
+            unknown_label=unknown_label,
+            higher_is_unknown=higher_is_unknown,
+        )
+        run = (one.protocol, one.repeat, one.seed)
+        _check_same(*firsts.setdefault(run, (one.path, scores)), one.path, scores)
+        evaluation = metrics.evaluate(scores, metrics=rows)
+        found += [
+            Result(
+                protocol=one.protocol,
+                repeat=one.repeat,
+                detector=one.method,
+                seed=one.seed,
+                metric=row.key,
+                value=evaluation[row.key],
+                n=len(scores),
+            )
+            for row in rows
+        ]
+    return Results(found)
+
+
+def _check_same(path: Path, scores: Scores, other: Path, others: Scores) -> None:
+    """Raise if methods were tested on different samples in one repeat.
+
+    Their order may differ, as files of different networks are not compared row by row.
+    """
+    names = str(path), str(other)
+    need_same_ids(others, scores, caller="read_results", names=names)
+    one, two = comparable_labels(scores, others)
+    if not np.array_equal(np.sort(one), np.sort(two)):
+        got = (
+            f"{others.n_known} known and {others.n_unknown} unknown ones instead of "
+            f"{scores.n_known} and {scores.n_unknown}, or other classes"
+        )
+        rule = f"of the same samples as {path}"
+        _check.fail("read_results", str(other), rule, got)
+
+
+def _names(files: Sequence[Path]) -> list[str]:
+    parts = [(*file.parts[:-1], file.stem.removeprefix("scores-")) for file in files]
+    if len({one[-1] for one in parts}) == len(parts):
+        return [one[-1] for one in parts]
+    for end in (-1, 0):  # drop what all have in common
+        while all(len(one) > 1 for one in parts) and len({o[end] for o in parts}) == 1:
+            parts = [one[1:] if end == 0 else one[:-1] for one in parts]
+    return ["/".join(one) for one in parts]
+
+
+def _matches(pattern: str) -> Iterator[tuple[Path, str, dict[str, str]]]:
+    """Yield path, method and fields of each file of a pattern."""
+    text = Path(pattern).expanduser().as_posix()
+    pieces = _FIELD.split(text)  # literal, field, literal, field, ..., literal
+    search = "*".join(map(glob.escape, pieces[::2]))
+    paths = [Path(path) for path in sorted(glob.glob(search))]  # noqa: PTH207  # escaped text, absolute or not
+    regex = re.compile(_regex(pieces))
+    found = [(path, regex.fullmatch(path.as_posix())) for path in paths]
+    kept = [(path, match.groupdict()) for path, match in found if match]
+    if not kept:
+        folder = Path(pieces[0] + "x").parent
+        near = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+        what = f"holds {', '.join(near[:_MOST_NAMED])}, …" if near else "holds nothing"
+        what = f"{folder} {what}" if folder.is_dir() else f"no folder {folder}"
+        msg = (
+            f"stats: SCORES must be a pattern that matches files, got {pattern} "
+            f"(searched for {search}; {what}). Quote it, and put fields in braces: "
+            "'runs/{method}_seed{seed}.csv'"
+        )
+        raise FileNotFoundError(msg)
+    for path, fields in kept:
+        own = [
+            fields[n]
+            for n in dict.fromkeys(pieces[1::2])
+            if n not in {*REPEATS, _PROTOCOL}
+        ]
+        yield path, " · ".join(own) or _without_fields(Path(text).stem), fields
+
+
+def _regex(pieces: Sequence[str]) -> str:
+    """Return the regular expression of a pattern, split into literals and fields.
+
+    A name of a method may contain the text around it (``a_seed_b_seed0``); a number
+    does not. So fields of repeats match as little as possible, the others as much.
+    """
+    seen: set[str] = set()
+    parts = []
+    for i, piece in enumerate(pieces):
+        if i % 2 == 0:
+            parts.append(re.escape(piece))
+        elif piece in seen:
+            parts.append(f"(?P={piece})")
+        else:
+            seen.add(piece)
+            parts.append(f"(?P<{piece}>[^/]+{'?' if piece in REPEATS else ''})")
+    return "".join(parts)
+
+
+def _without_fields(stem: str) -> str:
+    """Name a method by a pattern without a field for it.
+
+    Examples
+    --------
+    >>> _without_fields("msp_seed{seed}")
+    'msp'
+    """
+    return re.sub(r"[-_.]?(\w*?)[-_=]?\{\1\}", "", stem) or stem
+
+
+def _numbers(texts: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
+    """Give each text its own number if all are whole numbers, else its place."""
+    unique = set(texts)
+    own: dict[tuple[str, ...], int]
+    own = {one: int(one[0]) for one in unique if len(one) == 1 and one[0].isdecimal()}
+    if len(own) == len(unique) == len(set(own.values())):
+        return own
+    order = sorted(unique, key=lambda one: [_natural(text) for text in one])
+    return {one: i for i, one in enumerate(order)}
+
+
+def _natural(text: str) -> tuple[bool, int, str]:
+    is_number = text.isdecimal()
+    return not is_number, int(text) if is_number else 0, text
+
+
+def _refuse(rule: str, got: str, remedy: str = "") -> None:
+    _check.fail("stats", "SCORES", rule, got, remedy)

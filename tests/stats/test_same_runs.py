@@ -1,0 +1,220 @@
+"""Paired tests over runs: against SciPy, and what counts as a run."""
+
+import numpy as np
+import pytest
+from scipy.stats import ttest_1samp, ttest_rel
+
+from openset import UndefinedMetricError, checks, stats
+from openset.results import Result, Results
+
+VALUES = {"a": [0.90, 0.91, 0.93], "b": [0.85, 0.87, 0.87], "c": [0.1, 0.9, 0.4]}
+
+
+def over(*, draws=1, splits=1, seeds=1, gap=0.02, spread=0.03, noise=1e-3):
+    """Two training methods; draws differ by `spread`, repeats of one by `noise`."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for draw in range(draws):
+        of_draw = gap + spread * rng.normal()
+        for seed in range(seeds):
+            of_network = of_draw + noise * rng.normal()
+            for split in range(splits):
+                at = {"repeat": draw, "seed": seed, "split": split, "detector": "msp"}
+                for method, more in (("openauc", of_network), ("softmax", 0.0)):
+                    value = 0.7 + more + noise * rng.normal()
+                    rows.append(Result(method=method, metric="oscr", value=value, **at))
+    return Results(rows)
+
+
+def by_draw(results, draws):
+    """Return the mean difference of each draw."""
+    found = []
+    for draw in range(draws):
+        a, b = (
+            results.where(repeat=draw, method=m).column("value")
+            for m in ("openauc", "softmax")
+        )
+        found.append(a.mean() - b.mean())
+    return found
+
+
+def test_seeds_of_one_draw_are_one_run():
+    """Five draws and three seeds are five runs, wherever they are counted."""
+    results = over(draws=5, seeds=3)
+    wanted = ttest_1samp(by_draw(results, 5), 0)
+    (test,) = stats.paired_t(results)
+    assert (test.n, test.over) == (5, "5 repeats, means of 15 runs")
+    assert test.p_value == pytest.approx(wanted.pvalue) == test.p_corrected
+    low, high = wanted.confidence_interval(0.95)
+    assert (test.low, test.high) == pytest.approx((low, high))
+    found = checks.run(results=results, headline="oscr", claim=0.02)
+    (osr010,) = [one for one in found if one.code == "OSR010"]
+    assert f"{low:.4f} to {high:.4f}" in osr010.message
+    assert test.over in osr010.message
+
+
+def test_table_and_test_agree_on_what_a_run_is():
+    results = Results(over(draws=5, seeds=3), better={"oscr": "higher"})
+    (test,) = stats.paired_t(results)
+    board = stats.leaderboard(results, "oscr")
+    entry = board.entries["softmax", "oscr"]
+    assert (entry.n, entry.p_value) == (test.n, test.p_value)
+    assert test.over in board.notes[0]
+    assert entry.mean == test.mean_b
+
+
+def test_test_splits_of_one_network_are_one_run():
+    """The differences of five splits say nothing about another network."""
+    for results in (over(splits=5), Results(over(splits=5, gap=0.5, noise=0.1))):
+        (test,) = stats.paired_t(results)
+        assert (test.n, test.p_value) == (1, None)
+        assert test.over == "1 network, means of 5 test splits"
+    (test,) = stats.paired_t(over(splits=5, seeds=3))
+    assert test.over == "3 seeds of one draw of the classes, means of 15 test splits"
+    (test,) = stats.paired_t(over(splits=5, draws=4))
+    assert test.n == 4
+
+
+def test_paired_t_is_scipys(rng):
+    table = {name: rng.normal(size=8) for name in "abc"}
+    tests = stats.paired_t(table, correction="none", level=0.9)
+    assert [(t.a, t.b) for t in tests] == [("a", "b"), ("a", "c"), ("b", "c")]
+    for test in tests:
+        wanted = ttest_rel(table[test.a], table[test.b])
+        assert test.statistic == pytest.approx(wanted.statistic)
+        assert test.p_value == test.p_corrected == pytest.approx(wanted.pvalue)
+        ends = wanted.confidence_interval(0.9)
+        assert (test.low, test.high) == pytest.approx((ends.low, ends.high))
+        means = table[test.a].mean(), table[test.b].mean()
+        assert (test.mean_a, test.mean_b) == pytest.approx(means)
+
+
+def test_protocols_are_tested_one_by_one_or_pooled(rng):
+    names = [(p, d) for p in ("far", "near") for d in ("postmax", "msp", "scale")]
+    values = {name: rng.normal(size=5) for name in names}
+    results = Results(
+        Result(protocol=p, detector=d, repeat=i, metric="oosa", value=v)
+        for (p, d), of in values.items()
+        for i, v in enumerate(of)
+    )
+    options = {"metric": "oosa", "against": "postmax"}
+    tests = stats.paired_t(results, **options, correction="bonferroni")
+    assert [(t.protocol, t.b) for t in tests] == [
+        (p, d) for p in ("far", "near") for d in ("msp", "scale")
+    ]
+    for test in tests:
+        wanted = ttest_rel(
+            values[test.protocol, "postmax"], values[test.protocol, test.b]
+        )
+        assert test.p_value == pytest.approx(wanted.pvalue)
+        assert test.p_corrected == pytest.approx(min(1, 4 * wanted.pvalue))
+    pooled, _ = stats.paired_t(results, **options, pool=True)
+    a, b = (np.append(values["far", d], values["near", d]) for d in ("postmax", "msp"))
+    assert (pooled.n, pooled.protocol) == (10, "all protocols")
+    assert pooled.p_value == pytest.approx(ttest_rel(a, b).pvalue)
+    assert pooled.record()["p_value"] == pooled.p_value
+
+
+def test_shared_training_data_widens_the_test():
+    plain, wide = (
+        stats.paired_t(VALUES, against="b", test_share=share)[0]
+        for share in (None, 0.5)
+    )
+    ratio = np.sqrt((1 / 3 + 0.5) / (1 / 3))
+    assert plain.statistic / wide.statistic == pytest.approx(ratio)
+    assert (wide.high - wide.low) / (plain.high - plain.low) == pytest.approx(ratio)
+
+
+def test_corrections_follow_their_definitions():
+    p = [0.3, 0.001, 0.02, 0.9, 0.02]
+    largest, wanted = 0.0, [0.0] * 5
+    for place, i in enumerate(sorted(range(5), key=lambda i: p[i])):
+        largest = max(largest, p[i] * (5 - place))
+        wanted[i] = min(largest, 1.0)
+    assert stats.adjust(p) == pytest.approx(wanted)
+    assert stats.adjust(p, "bonferroni") == pytest.approx([min(5 * v, 1) for v in p])
+    assert stats.adjust(p, "none") == p
+    assert stats.adjust([0.0, 1.0]) == [0.0, 1.0]
+    assert stats.adjust([]) == []
+
+
+def test_runs_without_a_possible_test_have_none():
+    same = {"a": [0.5, 0.6], "b": [0.4, 0.5], "c": [0.1, 0.9], "d": [0.4, 0.5]}
+    results = Results(
+        Result(detector=d, repeat=i, metric="auroc", value=v)
+        for d, of in same.items()
+        for i, v in enumerate(of)
+    )
+    found = {(t.a, t.b): t for t in stats.paired_t(results, correction="bonferroni")}
+    constant, equal = found["a", "b"], found["b", "d"]
+    assert (constant.p_value, constant.p_corrected, constant.low) == (None,) * 3
+    assert constant.difference == pytest.approx(0.1)
+    assert (equal.difference, equal.statistic, equal.p_value) == (0, 0, 1)
+    others = [t for t in found.values() if t.p_value is not None]
+    assert len(others) == 4  # a differs from d as it does from b
+    assert all(t.p_corrected == min(1, 4 * t.p_value) for t in others)
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ({"a": [0.5, 0.6], "b": [0.25, 0.35]}, "differ by the same"),
+        ({"a": [0.913, 0.822], "b": [0.9129, 0.8219]}, "differ by the same"),
+        ({"a": [1], "b": [2]}, "fewer than two runs, got 1"),
+    ],
+)
+def test_given_values_without_spread_have_no_test(table, words):
+    with pytest.raises(UndefinedMetricError, match=f"paired_t: undefined .*{words}"):
+        stats.paired_t(table)
+
+
+ROWS = [*over(draws=2)]
+REFUSED = [
+    ({"results": {"a": [1, np.nan], "b": [1, 2]}}, "values of 'a' must be finite, got"),
+    ({"results": {"a": np.eye(2), "b": [1, 2]}}, "values of 'a' must be one-dim"),
+    ({"results": {"a": [1, 2], "b": [1, 2, 3]}}, "a and b must have the same length"),
+    ({"results": {"a": [1, 2]}}, "results must be of at least two methods, got a"),
+    (
+        {"results": Results(ROWS[:-1])},
+        "results of .* no protocol '', repeat 1, split 0, seed 0 of",
+    ),
+    (
+        {"results": Results([*ROWS, Result(metric="auroc", value=1)])},
+        "results must be of one metric, got auroc, oscr. Name one",
+    ),
+    ({"metric": "oosa"}, "metric must be one of ''"),
+    ({"against": "d"}, "against must be one of 'a', 'b'"),
+    ({"correction": "hochberg"}, "correction must be one of 'holm'"),
+    ({"test_share": 0}, "test_share must be a number in"),
+    ({"test_share": "x"}, "test_share must be a number in"),
+    ({"level": 95}, r"level must be a number in \(0, 1\)"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), REFUSED)
+def test_what_cannot_be_tested_is_named(change, words):
+    with pytest.raises(ValueError, match=f"^paired_t: {words}"):
+        stats.paired_t(**{"results": VALUES, **change})
+    with pytest.raises(TypeError, match="paired_t: results must be Results, or a map"):
+        stats.paired_t([[1, 2], [2, 3]])
+
+
+def test_a_run_given_twice_is_refused():
+    with pytest.raises(ValueError, match="runs must be unique"):
+        stats.paired_t(Results([*ROWS, ROWS[0]]))
+    for bad, correction in (([0.1, np.nan], "holm"), ([-0.1], "none"), (0.1, "holm")):
+        with pytest.raises(ValueError, match="adjust: p_values must be a vector"):
+            stats.adjust(bad, correction)
+    with pytest.raises(ValueError, match="adjust: correction must be one of 'holm'"):
+        stats.adjust([0.1], "hochberg")
+
+
+def test_a_model_and_a_detector_of_one_name_are_two_methods():
+    rows = [
+        Result(**{kind: "x"}, repeat=i, metric="auroc", value=value + i**2 / 9)
+        for kind, value in (("model", 0.1), ("detector", 0.9))
+        for i in (0, 1)
+    ]
+    rows[0] = Result(model="x", repeat=0, metric="auroc", value=0.3)
+    (test,) = stats.paired_t(Results(rows))
+    assert (test.a, test.b) == ("model x", "detector x")

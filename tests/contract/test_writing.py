@@ -21,7 +21,6 @@ EXCEPTIONS = {
     ("bench/_log_cells.py", "log_cells"): "an empty file as a mark",
     ("bench/_test_splits.py", "save"): "into the temporary folder of a network",
     ("bench/_worker.py", "_marked"): "a mark that only says what is running",
-    ("datasets/_dataset_folder.py", "_write"): "into a folder that is unpacked",
     ("cli/_extract_shards.py", "_unpacked"): "into a temporary folder",
     ("cli/_compare_runs.py", "_show_boards"): "to_csv returns text",
     ("reproduce/_scale.py", "_write"): "drawn data of a benchmark, deleted after it",

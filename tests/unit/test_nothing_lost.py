@@ -5,12 +5,8 @@ Afterwards the same is done once more, undisturbed, and must end as if nothing h
 """
 
 import errno
-import hashlib
-import http.server
 import os
-import threading
 import warnings
-from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -19,14 +15,13 @@ from numpy.testing import assert_array_equal
 
 from openset import CalibrationWarning, Rejector, _io, bench, detectors, runs, shards
 from openset.bench import parse
-from openset.datasets._download import File, download
 from openset.outputs import Outputs
 from openset.scores import Scores
 from tests.killing import KILLED, at, forking
 from tests.unit.bench.studies import contents
 from tests.unit.rejector.test_rejector import drawn
 
-FILE, FOLDER, END = _io.POINTS[:4], _io.POINTS[4:10], _io.POINTS[11:]
+FILE, FOLDER = _io.POINTS[:4], _io.POINTS[4:10]
 DISCARD = _io.POINTS[10]
 OUTPUTS = {seed: drawn(40, seed=seed) for seed in (1, 2)}
 
@@ -127,42 +122,6 @@ def check_predict(folder):
         assert_array_equal(found["decision"], expected)
 
 
-BODY = bytes(range(256)) * 300
-
-
-@contextmanager
-def server():
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_GET(self):
-            start = int(self.headers.get("Range", "bytes=0-")[6:-1])
-            self.send_response(206 if start else 200)
-            self.send_header("Content-Length", str(len(BODY) - start))
-            end = len(BODY) - 1
-            self.send_header("Content-Range", f"bytes {start}-{end}/{len(BODY)}")
-            self.end_headers()
-            self.wfile.write(BODY[start:])
-
-        def log_message(self, *_):
-            """Say nothing."""
-
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as web:
-        threading.Thread(target=web.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{web.server_port}/data.bin"
-        web.shutdown()
-
-
-def fetch(folder, seed=2):
-    if seed == 1:
-        return
-    with server() as url:
-        digest = f"sha256:{hashlib.sha256(BODY).hexdigest()}"
-        download(File("data.bin", digest, (url,)), folder / "data.bin")
-
-
-def check_download(folder):
-    assert (folder / "data.bin").read_bytes() == BODY
-
-
 WRITERS = {
     "scores": (save_scores, check_scores),
     "outputs": (save_outputs, check_outputs),
@@ -170,7 +129,6 @@ WRITERS = {
     "rejector": (save_rejector, check_rejector),
     "study": (run_study, check_study),
     "predict": (predict, check_predict),
-    "download": (fetch, check_download),
 }
 
 # Where: the writer, the point, and a part of the path, if there are several files.
@@ -187,7 +145,6 @@ PLACES = [
     ("study", DISCARD, "running"),
     *(("predict", point, "a.npz") for point in FILE),
     ("predict", FILE[2], "job.json"),
-    *(("download", point, ".part") for point in END),
 ]
 
 
@@ -229,7 +186,7 @@ FULL = [
     if "after" not in place[1] and place[1] != DISCARD
 ]
 # What cannot be written to at all, one notices when the first file is made.
-FIRST = {FILE[0], FOLDER[0], END[0]}
+FIRST = {FILE[0], FOLDER[0]}
 READ_ONLY = [(*place, errno.EROFS) for place in PLACES if place[1] in FIRST]
 
 

@@ -134,7 +134,7 @@ def _named(entry: NamedClasses, data: Dataset, base: Path, root: Path) -> Protoc
 
 
 def _numbers(data: Dataset, classes: Iterable[int | str]) -> set[int]:
-    return {data.number(c, caller="bench") for c in classes}
+    return {data.number(c) for c in classes}
 
 
 def has_negatives(entry: ProtocolEntry, base: Path) -> set[bool]:
@@ -197,7 +197,7 @@ def cut(
                 caller="bench",
             )
             other = known
-        protocol = datasets.with_negatives(protocol, known, other, caller="bench")
+        protocol = datasets.with_negatives(protocol, known, other)
         sets |= {} if other is known else {"negative": other}
     if fold is None:
         whole = datasets.cut(known, replace(protocol, n_tests=1), **sets)

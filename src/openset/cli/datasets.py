@@ -81,7 +81,7 @@ def _table(records: list[dict[str, Any]]) -> Table:
         for row in rows:
             sizes = [row["n_classes"], row["n_samples"]]
             counts = ["" if size is None else f"{size:,}" for size in sizes]
-            way = "[green]here[/green]" if row["here"] else _short(row["how"])
+            way = "[green]here[/green]" if row["here"] else row["how"]
             source = f" ({_host(row['from'])})" if row["from"] else ""
             table.add_row(row["name"], *counts, way, escape(row["about"] + source))
     return table
@@ -114,8 +114,3 @@ def _record(name: str, here: set[str]) -> dict[str, Any]:
 def _host(source: str) -> str:
     """Return the host of an address, or the text as it is."""
     return urlsplit(source).hostname or source
-
-
-def _short(how: str) -> str:
-    # File names are too long for the table; `openset datasets NAME` shows them.
-    return "by hand" if how.startswith("needs ") else how

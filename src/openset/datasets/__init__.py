@@ -1,12 +1,9 @@
 """Data sets by name or from your own files, cut into parts by protocols."""
 
 from openset.datasets import image_lists, lazy_inputs
-from openset.datasets._apply_protocol import cut, folds
-from openset.datasets._arrays import from_arrays
-from openset.datasets._dataset import Dataset
-from openset.datasets._dataset_folder import default_root
-from openset.datasets._negatives import with_negatives
-from openset.datasets._registry import (
+from openset.datasets.cuts import Cut, Samples, cut, folds
+from openset.datasets.dataset import Dataset
+from openset.datasets.loading import (
     available,
     describe,
     info,
@@ -16,7 +13,9 @@ from openset.datasets._registry import (
     register,
     resized,
 )
-from openset.datasets._samples import Cut, Samples
+from openset.datasets.negatives import with_negatives
+from openset.datasets.own import from_arrays
+from openset.datasets.places import default_root
 
 __all__ = [
     "Cut",

@@ -132,7 +132,9 @@ def test_a_folder_that_has_nothing_of_it_is_told_what_to_look_for(openood, tmp_p
     with pytest.raises(FileNotFoundError, match="give the one with tin in it"):
         run("extract", "nowhere:x", tmp_path, "--list", listed)
     (tmp_path / "data.npy").touch()
-    with pytest.raises(FileNotFoundError, match="DATA must be the folder that paths"):
+    with pytest.raises(
+        FileNotFoundError, match="DATA must be a folder with the 4 images"
+    ):
         run("extract", "nowhere:x", tmp_path / "data.npy", "--list", listed)
 
 

@@ -82,7 +82,7 @@ def test_long_names_are_folded_not_cut(show, tmp_path):
 
 
 def test_data_sets_keep_names_and_numbers(show, tmp_path):
-    from openset.datasets._catalogue import CATALOGUE  # noqa: PLC0415
+    from openset.datasets.catalogue import CATALOGUE  # noqa: PLC0415
 
     text = show("datasets", "--root", tmp_path)
     for source in CATALOGUE.values():

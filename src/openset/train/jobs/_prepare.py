@@ -120,7 +120,7 @@ def _cut(job: Job) -> tuple[Cut, str]:
     others = {}
     if job.negatives is not None:
         found = load_negatives(job, loaded, caller=_CALLER)
-        protocol = datasets.with_negatives(protocol, loaded, found, caller=_CALLER)
+        protocol = datasets.with_negatives(protocol, loaded, found)
         others = {} if found is loaded else {"negative": found}
     others |= {
         part: datasets.load(source, job.root, imports=False)

@@ -5,17 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from openset import _check
+from openset import _check, _io
 from openset._types import ArtefactError
-from openset.datasets import _image_folders, lazy_inputs
-from openset.datasets._arrays import from_npz
-from openset.datasets._catalogue import CATALOGUE
-from openset.datasets._dataset import Dataset
-from openset.datasets._dataset_folder import DatasetFolder, default_root
-from openset.datasets._dataset_info import DatasetInfo, Loader, external
-from openset.datasets._download import is_offline
-from openset.datasets._hub import from_hub, is_saved
-from openset.datasets._text import from_csv
+from openset.datasets import lazy_inputs, own
+from openset.datasets.catalogue import CATALOGUE, Info, Loader, external
+from openset.datasets.dataset import Dataset
+from openset.datasets.hugging_face import from_hub, is_saved
+from openset.datasets.places import is_offline, reading
 
 _HUB = "hf:"
 _IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # package.module:function
@@ -37,24 +33,15 @@ def available(root: str | Path | None = None) -> list[str]:
     >>> available("no/such/folder")[:3]
     ['digits', 'clinc150', 'banking77']
     """
-    built_in = set(CATALOGUE.built_in())
+    built_in = set(CATALOGUE.built_in())  # others are not imported for a list
     return [
         name
         for name in names()
-        if name not in built_in or CATALOGUE[name].is_here(_place(name, root))
+        if name not in built_in or CATALOGUE[name].is_here(root)
     ]
 
 
-def register(
-    name: str,
-    loader: Loader,
-    *,
-    kind: str = "",
-    n_classes: int | None = None,
-    n_samples: int | None = None,
-    about: str = "",
-    upright: bool = False,
-) -> None:
+def register(name: str, loader: Loader, **known: Any) -> None:
     """Register your own data set under a name, in this process.
 
     An installed package can do the same with an entry point of the group
@@ -68,13 +55,12 @@ def register(
     loader
         A function of one argument, the folder of data sets, that returns a `Dataset`.
         Worker processes import it from its module.
-    kind, n_classes, n_samples
-        "image", "text" or "table", and its size, for lists of data sets.
-    about
-        What it is, in a few words; by default the first line of the loader's docstring.
-    upright
-        Whether its images have an upright position and keep their class when turned;
-        the training recipe "openset" then also learns to predict rotations.
+    known
+        What is known of it for lists of data sets: ``kind=`` ("image", "text" or
+        "table"), ``n_classes=``, ``n_samples=``, ``about=`` (a few words; by default
+        the first line of the loader's docstring) and ``upright=`` (whether its images
+        keep their class when turned; the training recipe "openset" then also learns to
+        predict rotations).
 
     Examples
     --------
@@ -86,21 +72,13 @@ def register(
     Dataset(coins, table, n=2, classes=2)
     """
     caller = "datasets.register"
-    if not callable(loader) or isinstance(loader, Dataset):
-        rule, got = "a function (root) -> Dataset", type(loader).__name__
-        raise TypeError(_check.must(rule, caller=caller, name="loader", got=got))
-    if kind:
+    if kind := known.get("kind"):
         _check.one_of(caller, "kind", kind, lazy_inputs.KINDS)
-    known = {
-        "kind": kind,
-        "n_classes": n_classes,
-        "n_samples": n_samples,
-        "upright": _check.boolean(caller, "upright", upright),
-    }
-    CATALOGUE.register(name, external(loader, name=name, about=about, **known))
+    _check.boolean(caller, "upright", known.get("upright", False))
+    CATALOGUE.register(name, external(caller, loader, name=name, **known))
 
 
-def info(name: str) -> DatasetInfo:
+def info(name: str) -> Info:
     """Return what is known of a data set before it is read.
 
     Examples
@@ -116,16 +94,25 @@ def describe(name: str, root: str | Path | None = None) -> str:
 
     Examples
     --------
-    >>> print(describe("digits"))
-    digits: 8 x 8 digits of scikit-learn; always there
-    1,797 samples of 10 classes (table)
+    >>> print(describe("vowel"))
+    vowel: spoken vowels, 10 columns
+    990 samples of 11 classes (table), always there
+    from https://archive.ics.uci.edu/dataset/152
     """
-    found = CATALOGUE.find(name, caller="datasets.describe")
+    found = info(name)
+    place = found.place(root)
     lines = [f"{name}: {found.about}" if found.about else name]
-    if found.n_samples is not None and found.n_classes is not None:
-        size = f"{found.n_samples:,} samples of {found.n_classes:,} classes"
-        lines.append(f"{size} ({found.kind})" if found.kind else size)
-    return "\n".join([*lines, *found.files_text(_place(name, root))])
+    size = [] if found.n_samples is None else [f"{found.n_samples:,} samples"]
+    if size and found.n_classes is not None:
+        size = [f"{size[0]} of {found.n_classes:,} classes ({found.kind})"]
+    lines.append(", ".join([*size, found.how]))
+    if found.source:
+        lines.append(f"from {found.source}")
+    if found.how in {"download", "by hand"}:
+        lines += map(place.line, found.files)
+        lines += [f"  {place.path / one}  (unpacked)" for one in found.folders[:1]]
+        lines.append(f"  or {place.copy}  (written by Dataset.save)")
+    return "\n".join(lines)
 
 
 def is_name(text: str) -> bool:
@@ -144,11 +131,10 @@ def is_name(text: str) -> bool:
 
 
 def load(
-    name: str,
+    name: str | Path,
     root: str | Path | None = None,
     *,
     offline: bool | None = None,
-    verify: bool = True,
     imports: bool = True,
     **options: Any,
 ) -> Dataset:
@@ -166,11 +152,10 @@ def load(
     root
         Folder of the files; by default ``$OPENSET_DATA``, else the user's cache. Files
         lie in ``<root>/<name>/`` or in ``<root>/``. Missing files are downloaded if
-        their publisher allows it; an interrupted download continues where it stopped.
+        their publisher allows it, and compared with their checksums. A file
+        ``<root>/<name>.npz`` that :meth:`Dataset.save` wrote is read instead.
     offline
         Never download; by default ``OPENSET_OFFLINE=1`` in the environment decides.
-    verify
-        Compare the files of built-in data sets with their checksums.
     imports
         Whether ``package.module:function`` may be imported. False if the name comes
         from a file, such as that of a protocol: a file must not decide which code runs.
@@ -192,58 +177,50 @@ def load(
     """
     caller = "datasets.load"
     if not isinstance(name, str | Path):
-        got = repr(name)
-        raise TypeError(_check.must("a string", caller=caller, name="name", got=got))
+        _check.fail(caller, "name", "a string", repr(name), error=TypeError)
     text = str(name)
-    if text not in CATALOGUE and is_saved(Path(text)):
-        text = f"{_HUB}{text}"
-    is_hub = text.startswith(_HUB)
-    if options and not (is_hub and set(options) <= {"inputs", "labels", "config"}):
-        msg = f"{caller}: no option {', '.join(sorted(options))} for {text!r}"
-        raise TypeError(msg)
-    no_downloads = is_offline(offline=offline)
-    if is_hub:
+    no_downloads = is_offline() if offline is None else offline
+    if text.startswith(_HUB) or (text not in CATALOGUE and is_saved(Path(text))):
         return from_hub(text.removeprefix(_HUB), offline=no_downloads, **options)
+    if options:
+        got = f"{', '.join(sorted(options))} for {text!r}"
+        _check.fail(caller, "options", "of hf:owner/name", got, error=TypeError)
     if not is_name(text):
         return _from_path(caller, Path(name))
     if not imports and text not in CATALOGUE:
-        msg = _check.must(
-            "a registered or installed name where a protocol or another file gives it",
-            caller=caller,
-            name="name",
-            got=repr(text),
-            remedy="Register the loader (datasets.register), or load the data set "
-            "yourself and pass it to datasets.cut",
+        rule = (
+            "a registered or installed name where a protocol or another file gives it"
         )
-        raise ArtefactError(msg)
-    found = CATALOGUE.find(text, caller=caller)
-    return found.load(_place(text, root, offline=no_downloads, verify=verify))
-
-
-def _place(name: str, root: str | Path | None, **options: bool) -> DatasetFolder:
-    return DatasetFolder(
-        name, default_root() if root is None else Path(root), **options
-    )
+        remedy = (
+            "Register the loader (datasets.register), or load the data set yourself "
+            "and pass it to datasets.cut"
+        )
+        _check.fail(caller, "name", rule, repr(text), remedy, ArtefactError)
+    found = replace(CATALOGUE.find(text, caller=caller), name=text)
+    place = found.place(root, offline=no_downloads)
+    if not found.is_built_in:
+        return found.load(place)
+    if _io.is_there(place.copy):
+        return own.from_npz(place.copy)
+    with reading(place.path):
+        return found.load(place)
 
 
 def _from_path(caller: str, path: Path) -> Dataset:
     if path.is_dir():
-        return _image_folders.image_folder(path)
+        return own.image_folder(path)
     if path.suffix == ".npz":
-        return from_npz(path)
+        return own.from_npz(path)
     if path.suffix in (".csv", ".tsv"):
-        return from_csv(path)
-    msg = _check.must(
+        return own.from_csv(path)
+    rule = (
         f"one of {', '.join(map(repr, names()))}, 'package.module:function', "
         "'hf:owner/name', 'hf:path', or the path of a .npz file, a .csv file of texts "
-        "or a folder of images",
-        caller=caller,
-        name="name",
-        got=repr(str(path))
-        + ("" if path.exists() else ", and there is no such file or folder"),
-        remedy=_check.near(str(path), names()),
+        "or a folder of images"
     )
-    raise ValueError(msg)
+    missing = "" if path.exists() else ", and there is no such file or folder"
+    remedy = _check.near(str(path), names())
+    return _check.fail(caller, "name", rule, f"{str(path)!r}{missing}", remedy)
 
 
 def resized(dataset: Dataset, side: int, *, channels: int = 3) -> Dataset:
@@ -262,8 +239,5 @@ def resized(dataset: Dataset, side: int, *, channels: int = 3) -> Dataset:
         1 for grey (n, side, side), 3 for RGB (n, side, side, 3).
     """
     if dataset.kind != "image":
-        got = repr(dataset.kind)
-        raise ValueError(
-            _check.must("of images", caller="resized", name="dataset", got=got)
-        )
+        _check.fail("resized", "dataset", "of images", repr(dataset.kind))
     return replace(dataset, inputs=lazy_inputs.resize(dataset.inputs, side, channels))

@@ -11,8 +11,7 @@ import pytest
 
 import openset
 from openset import ArtefactError, datasets
-from openset.datasets._catalogue import CATALOGUE
-from openset.datasets._dataset_info import External
+from openset.datasets.catalogue import CATALOGUE
 from tests import forked
 from tests.waiting import PATIENCE
 
@@ -59,7 +58,7 @@ def guest(tmp_path, monkeypatch):
 @pytest.fixture
 def clean(monkeypatch):
     """Forget what a test registers."""
-    monkeypatch.setattr(CATALOGUE, "_values", dict(CATALOGUE._values))
+    monkeypatch.setattr(CATALOGUE, "_values", dict(CATALOGUE._values))  # no public way
 
 
 def install(folder, target="guest_birds:birds"):
@@ -149,7 +148,7 @@ def test_a_registered_data_set_is_like_the_others(clean, guest):
     assert datasets.info("birds").about == "Three species, as two numbers each."
     assert datasets.describe("birds", "data").splitlines() == [
         "birds: Three species, as two numbers each.",
-        "read by guest_birds:birds from data",
+        "plug-in guest_birds:birds",
     ]
     found = datasets.load("birds")
     assert found.name == "birds"
@@ -173,7 +172,7 @@ def test_what_cannot_be_registered_is_explained(arguments, error, message, clean
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("guest_birds:gone", ImportError, "'guest_birds:gone' must exist"),
+        ("guest_birds:gone", ImportError, "guest_birds:gone' could not be imported"),
         ("guest_none:birds", ImportError, "guest_none:birds' could not be imported"),
         ("guest_birds:THREE", TypeError, r"a function \(root\) -> Dataset, got int"),
         ("guest_birds:not_a_set", TypeError, "must be a Dataset, got list"),
@@ -209,7 +208,7 @@ def test_an_installed_package_offers_its_data_sets(guest):
         run(guest, "-c", textwrap.dedent(program)).stdout
     )
     assert (last, here, name, n) == ("birds", "birds", "birds", 240)
-    assert "read by guest_birds:birds" in text
+    assert "plug-in guest_birds:birds" in text
 
 
 def test_the_shell_lists_and_draws_from_an_installed_data_set(guest):
@@ -290,7 +289,7 @@ def test_what_a_loader_is_asked_for_stays_lazy(clean):
         raise AssertionError
 
     datasets.register("never", never)
-    assert isinstance(datasets.info("never"), External)
+    assert not datasets.info("never").is_built_in
     assert "never" in datasets.available()
     datasets.describe("never")
 

@@ -291,21 +291,21 @@ def test_a_split_without_labels_is_left_out_and_the_note_says_so(tmp_path):
     ("made", "options", "message"),
     [
         (texts("a", "b", labels=[0, -1]), {}, "got 1 labels -1"),
-        (texts("a", labels=[-1]), {}, "must have labels in 'label', got none"),
+        (texts("a", labels=[-1]), {}, "classes in 'label', got none"),
         (
             split({"text": ["a", "b"], "label": ["x", None]}),
             {},
-            "must have a class in 'label' for every sample, got 1 without",
+            "data set with a class in 'label' for every sample, got 1 without",
         ),
         (
             split({"text": ["a", None], "label": ["x", "y"]}),
             {},
-            "must have a text in 'text' for every sample, got 1 without",
+            "data set with a text in 'text' for every sample, got 1 without",
         ),
         (
             split({"x": [1.0, None], "label": ["x", "y"]}),
             {},
-            "must have a number in 'x' for every sample, got 1 without",
+            "data set with a number in 'x' for every sample, got 1 without",
         ),
         (
             split({"question": ["q"], "answer": ["r"], "label": ["x"]}),
@@ -342,7 +342,7 @@ def test_numbers_with_fractions_are_no_classes(tmp_path):
 
 def test_splits_of_other_names_alone_are_refused(tmp_path):
     folder = save(tmp_path / "odd", extra=texts("a", labels=[0]))
-    with pytest.raises(ValueError, match=r"train, validation or test split .* extra"):
+    with pytest.raises(ValueError, match=r"train, validation or test split, got extra"):
         datasets.load(folder)
 
 
@@ -379,37 +379,18 @@ def test_a_damaged_repository_is_named(tmp_path):
 
 def test_files_of_other_kinds_are_refused(tmp_path):
     (tmp_path / "x.pkl").write_bytes(b"")
-    with pytest.raises(ValueError, match=r"must be one of \.csv.*got '\.pkl'"):
+    with pytest.raises(ValueError, match=r"must be one of '\.csv.*got '\.pkl'"):
         datasets.load(f"hf:{tmp_path / 'x.pkl'}")
 
 
 def test_offline_asks_nobody_and_says_what_to_do(library, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    before = hf.config.HF_HUB_OFFLINE
+    monkeypatch.setattr(hf.config, "HF_HUB_OFFLINE", False)
     with pytest.raises(FileNotFoundError, match=r"hf:owner/name.*OPENSET_OFFLINE=1"):
         datasets.load("hf:owner/name", offline=True)
     monkeypatch.setenv("OPENSET_OFFLINE", "1")
-    with pytest.raises(FileNotFoundError, match="save_to_disk into\n  owner/name"):
+    with pytest.raises(
+        FileNotFoundError, match="save_to_disk into\n  owner/name\nor set"
+    ):
         datasets.load("hf:owner/name")
-    assert library == []
-    assert before == hf.config.HF_HUB_OFFLINE
-
-
-def test_offline_reads_the_librarys_own_cache(library, tmp_path):
-    (tmp_path / "repo").mkdir()
-    (tmp_path / "repo" / "train.csv").write_text("text,label\nhi,a\nbye,b\n")
-    datasets.load(f"hf:{tmp_path / 'repo'}")
-    cache = tmp_path / "cache"
-    (filled,) = list(cache.rglob("*.arrow"))
-    # What a download of owner/repo would have left there.
-    left = cache / "owner___repo" / "default" / "0.0.0" / filled.parent.name
-    left.parent.mkdir(parents=True)
-    filled.parent.rename(left)
-    for path in left.glob("csv-*.arrow"):
-        path.rename(left / path.name.replace("csv-", "repo-", 1))
-    info = left / "dataset_info.json"
-    said = json.loads(info.read_text()) | {"dataset_name": "repo"}
-    info.write_text(json.dumps(said | {"config_name": "default"}))
-    found = datasets.load("hf:owner/repo", offline=True)
-    assert found.inputs.tolist() == ["hi", "bye"]
     assert library == []

@@ -66,37 +66,6 @@ def test_the_server_and_networks_read_sixteen_bits_alike(tmp_path):
     np.testing.assert_array_equal(np.asarray(prepared)[:, :, 0], GREY)
 
 
-def folders(root, *names):
-    for name in names:
-        (root / name).mkdir(parents=True)
-        saved(GREY, root / name / "0.png")
-    return str(root)
-
-
-@pytest.mark.parametrize(
-    "names",
-    [
-        ["train/a", "test/a", "notes"],
-        ["Train/a", "Test/a"],
-        ["training/a", "testing/a"],
-    ],
-)
-def test_parts_are_not_read_as_classes(names, tmp_path):
-    with pytest.raises(ArtefactError, match=r"must be CLASS/image\.jpg, or PART"):
-        datasets.load(folders(tmp_path, *names))
-
-
-def test_a_class_may_have_the_name_of_a_part(tmp_path):
-    found = datasets.load(folders(tmp_path, "train", "bus", "tram/old"))
-    assert found.classes == ("bus", "train", "tram")
-
-
-def test_two_validation_parts_are_refused(tmp_path):
-    path = folders(tmp_path, "train/a", "val/a", "valid/a")
-    with pytest.raises(ArtefactError, match="must have one validation part"):
-        datasets.load(path)
-
-
 def test_image_files_are_not_joined_with_pixels_of_another_range():
     files = lazy_inputs.ImageFiles(("a.png",))
     with pytest.raises(TypeError, match="images must be uint8 in all parts and data"):
@@ -112,3 +81,52 @@ def test_images_of_a_kind_not_read_are_not_left_out_in_silence(tmp_path, name):
     (tmp_path / name).touch()
     with pytest.raises(ValueError, match=f"got .*{name}. Convert it, or move it away"):
         lazy_inputs.image_paths(tmp_path)
+
+
+def test_inputs_are_joined_and_picked_in_order(tmp_path):
+    paths = [
+        str(saved(np.full((2, 2, 3), i, np.uint8), tmp_path / f"{i}.png"))
+        for i in range(4)
+    ]
+    one, other = (
+        lazy_inputs.ImageFiles(tuple(some)) for some in (paths[:3], paths[3:])
+    )
+    pixels = np.full((1, 2, 2, 3), 9, np.uint8)
+    both = lazy_inputs.join("cut", [one, other, pixels])
+    assert [int(both[i][0, 0, 0]) for i in (0, 3, 4, -1)] == [0, 3, 9, 9]
+    with pytest.raises(IndexError):
+        both[5]
+    picked = both.take(np.array([3, 1, 4])).take(np.array([1, 0]))
+    assert [int(picked[i].max()) for i in range(len(picked))] == [1, 3]
+    assert [int(x.max()) for x in one] == [0, 1, 2]
+
+
+def test_a_damaged_or_vanished_image_is_named_when_it_is_read(tmp_path):
+    path = saved(GREY, tmp_path / "cats.png")
+    whole = path.read_bytes()
+    files = lazy_inputs.ImageFiles((str(path),))
+    for content in (whole[:40], b"no image"):
+        path.write_bytes(content)
+        with pytest.raises(ArtefactError, match=r"cats.png is damaged or not an image"):
+            files[0]
+    mended = lazy_inputs.Mended(files)
+    assert (mended[0].shape, mended.damaged) == ((1, 1, 3), {0})
+    path.unlink()
+    with pytest.raises(FileNotFoundError, match=r"no such image: .*cats.png"):
+        files[0]
+
+
+def test_images_of_any_size_can_be_brought_to_one(tmp_path):
+    for i, size in enumerate([(4, 4), (9, 3)]):
+        saved(np.full((*size, 3), 90 + i, np.uint8), tmp_path / f"{i}.png")
+    whole = datasets.load(tmp_path)
+    found = datasets.resized(whole, 6)
+    assert found.inputs.shape == (2, 6, 6, 3)
+    assert found.inputs[0].min() == found.inputs[0].max() == 90
+    assert datasets.resized(whole, 4, channels=1).inputs.shape == (2, 4, 4)
+    assert lazy_inputs.common_side([whole.inputs]) is None
+    assert lazy_inputs.common_side([found.inputs]) == 6
+    with pytest.raises(ValueError, match="channels must be 1 or 3, got 2"):
+        datasets.resized(found, 6, channels=2)
+    with pytest.raises(ValueError, match="dataset must be of images, got 'table'"):
+        datasets.resized(datasets.load("digits"), 8)

@@ -139,7 +139,9 @@ def test_two_data_sets_of_one_name_are_refused(zoo, other):
     a, b = (replace(one, name="arrays", label_set="") for one in (zoo, other))
     p = protocols.outlier(5, 3, 2, 2)
     for function in (cut, folds):
-        with pytest.raises(ValueError, match="must have different names, got 'arrays'"):
+        with pytest.raises(
+            ValueError, match="must be of different names, got 'arrays'"
+        ):
             function(a, p, unknown=b)
     made = cut(a, p, unknown=replace(b, name="others"))
     assert len(set(made.test.ids.tolist())) == len(made.test)
@@ -163,12 +165,15 @@ def test_unlisted_samples_are_called_by_their_name():
     [
         ({"known": ["cow"]}, "class must be a class of zoo"),
         ({"source": "mnist"}, "dataset must be 'mnist', whose classes the protocol"),
-        ({"unknown_source": "other"}, r"Pass unknown=datasets.load\('other'\)"),
+        (
+            {"unknown_source": "other"},
+            r"got none. Pass unknown=datasets.load\('other'\)",
+        ),
         ({"known": ["bee", 3], "unknown": [1]}, "disjoint, got 'bee' in both"),
-        ({"known": ["dog", 3]}, "must be different, got one by name and number"),
-        ({"n_tests": 50}, "n_tests must be at most 20, the number of known"),
-        ({"n_tests": 15}, r"got 10 in all. Use fewer parts or unknowns='shared'"),
-        ({"validation": 0.01}, "samples, got none of 'dog', 'ant'"),
+        ({"known": ["dog", 3]}, "classes must be different, got one by name"),
+        ({"n_tests": 50}, "enough for 50 test parts, got 20 known ones in all"),
+        ({"n_tests": 15}, r"got 10 unknown ones in all. Use fewer parts or unknowns"),
+        ({"validation": 0.01}, "in every one, got none of 'dog', 'ant'"),
     ],
 )
 def test_cuts_that_make_no_sense_are_explained(zoo, changes, message):
@@ -199,12 +204,14 @@ def test_sets_of_other_kind_or_shape_are_not_mixed(zoo, other):
     with pytest.raises(ValueError, match="unknown must be of kind 'table'"):
         cut(zoo, p, unknown=texts)
     wide = replace(other, inputs=np.zeros((30, 7)))
-    with pytest.raises(ValueError, match=r"must have one shape, got \(1,\) and \(7,\)"):
+    with pytest.raises(
+        ValueError, match=r"must be of one shape, got \(1,\) and \(7,\)"
+    ):
         cut(zoo, p, unknown=wide)
 
 
 def test_a_data_set_without_parts_is_pointed_to_folds(zoo):
-    with pytest.raises(ValueError, match=r"must have a train part.*with_parts"):
+    with pytest.raises(ValueError, match=r"with a train part.*with_parts"):
         cut(replace(zoo, parts={}), PROTOCOL)
 
 
@@ -238,7 +245,7 @@ def test_folds_take_unknowns_of_another_data_set(zoo, other):
 @pytest.mark.parametrize(
     ("n", "changes", "message"),
     [
-        (1, {"surrogate": ()}, "n_folds must be >= 2"),
+        (1, {"surrogate": ()}, "n_folds must be an integer >= 2"),
         (21, {"surrogate": ()}, "got 20 of class 'dog'"),
         (2, {}, "known and unknown classes only"),
     ],

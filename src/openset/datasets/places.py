@@ -1,0 +1,177 @@
+"""The files of a data set below the root: found, or fetched and checked by pooch."""
+
+import lzma
+import os
+import shutil
+import tarfile
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from openset import _io
+from openset._types import ArtefactError
+
+ROOT, OFFLINE = "OPENSET_DATA", "OPENSET_OFFLINE"
+# What readers raise when a file is damaged.
+_DAMAGE = (
+    *(ValueError, EOFError, OSError, LookupError, TypeError, AttributeError),
+    *(lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error),
+)
+
+
+class File(NamedTuple):
+    """An official file: its checksum as the publisher gives it, and its address."""
+
+    name: str
+    digest: str
+    url: str = ""
+
+
+def default_root() -> Path:
+    """Return the folder of data sets: $OPENSET_DATA, else the user's cache.
+
+    For a user without a home folder, as in some containers, that is ``openset-data`` in
+    the current folder.
+    """
+    if os.environ.get(ROOT):
+        return Path(os.environ[ROOT]).expanduser()
+    if os.environ.get("XDG_CACHE_HOME"):
+        return Path(os.environ["XDG_CACHE_HOME"]) / "openset"
+    try:
+        return Path.home() / ".cache" / "openset"
+    except RuntimeError:
+        return Path.cwd() / "openset-data"
+
+
+def is_offline() -> bool:
+    """Whether the environment forbids downloads."""
+    return os.environ.get(OFFLINE, "").lower() not in ("", "0", "false", "no")
+
+
+@dataclass(frozen=True)
+class Place:
+    """The folder of one data set, ``<root>/<name>/``; its files may lie in the root."""
+
+    root: Path
+    name: str
+    files: tuple[File, ...] = ()
+    folders: tuple[str, ...] = ()
+    offline: bool = True
+    owner: str = ""
+
+    @property
+    def path(self) -> Path:
+        """The folder, into which files are downloaded."""
+        return self.root / (self.owner or self.name)
+
+    @property
+    def copy(self) -> Path:
+        """What :meth:`Dataset.save` wrote; it is read instead of official files."""
+        return self.root / f"{self.name}.npz"
+
+    def is_filled(self) -> bool:
+        """Whether a copy, all files, or a folder that archives leave is there."""
+        if _io.is_there(self.copy):
+            return True
+        if self.files:
+            unpacked = any(map(self.find, self.folders))
+            return unpacked or all(self.find(file.name) for file in self.files)
+        return any(_io.is_there(self.path / one) for one in self.folders)
+
+    def find(self, name: str) -> Path | None:
+        """Return a file or folder of the set, if it is there."""
+        both = (self.path / name, self.root / name)
+        return next((one for one in both if _io.is_there(one)), None)
+
+    def get(self, *files: File) -> list[Path]:
+        """Return the paths of files; those that are missing are downloaded."""
+        missing = [file for file in files if self.find(file.name) is None]
+        by_hand = [file for file in missing if not file.url]
+        if missing and (self.offline or by_hand):
+            why = "its publisher offers no direct download"
+            if not by_hand:
+                why = f"downloads are switched off (offline=True or {OFFLINE}=1)"
+            lines = "\n".join(map(self.line, missing))
+            where = f"{self.name!r} is not under {self.root}"
+            msg = f"datasets.load: {where}, and {why}. Put\n{lines}"
+            raise FileNotFoundError(msg)
+        for file in missing:
+            self._download(file)
+        return [self.find(file.name) or self.path for file in files]
+
+    def line(self, file: File) -> str:
+        """Return where a file belongs, its checksum and its address, as text."""
+        source = f"  from {file.url}" if file.url else ""
+        return f"  {self.path / file.name}  ({file.digest}){source}"
+
+    def _download(self, file: File) -> None:
+        import pooch  # noqa: PLC0415  # slow to import, for downloads only
+
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            error.add_note(f"Name another folder by root or ${ROOT}")
+            raise
+        try:
+            pooch.create(
+                path=self.path,
+                base_url="",
+                registry={file.name: file.digest},
+                urls={file.name: file.url},
+                retry_if_failed=3,
+            ).fetch(file.name)
+        except (OSError, ValueError) as error:  # of the connection, of the checksum
+            line = self.line(file).strip()
+            msg = f"datasets: could not download {file.name} ({error}). Put\n  {line}"
+            raise ConnectionError(msg) from error
+
+    def tree(self, marker: str, *archives: File) -> Path:
+        """Return the folder `marker`; unpack its archives if it is not there."""
+        if (found := self.find(marker)) is not None:
+            return found
+        paths = self.get(*archives)
+        self.path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".unpack.", dir=self.path) as name:
+            for path in paths:
+                # Links and paths out of the folder are refused or left out.
+                more: Any = {} if path.suffix == ".zip" else {"filter": "data"}
+                with reading(path):
+                    shutil.unpack_archive(path, name, **more)
+            # The marker appears last: once it is there, all others are.
+            for entry in sorted(Path(name).iterdir(), key=lambda e: e.name == marker):
+                if not (self.path / entry.name).exists():
+                    entry.rename(self.path / entry.name)
+        if not (self.path / marker).exists():
+            msg = f"datasets: {archives[0].name} must hold {marker}, got no such folder"
+            raise ArtefactError(msg)
+        return self.path / marker
+
+    def folder(self) -> Path:
+        """Return the first folder that is there; for sets of images without files."""
+        for one in self.folders:
+            if (self.path / one).is_dir():
+                return self.path / one
+        tried = "\nor ".join(f"  {self.path / name}" for name in self.folders)
+        msg = (
+            f"datasets.load: {self.name!r} is not under {self.root}, and its publisher "
+            f"offers no direct download. Unpack it into\n{tried}"
+        )
+        raise FileNotFoundError(msg)
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turn the errors of a reader into one that names the file or folder."""
+    try:
+        yield
+    except (ArtefactError, FileNotFoundError, ConnectionError, PermissionError):
+        raise
+    except _DAMAGE as error:
+        why = f"{type(error).__name__}: {error}"
+        msg = f"datasets: {path} is damaged or of another kind ({why}). Get it again"
+        raise ArtefactError(msg) from error

@@ -1,0 +1,478 @@
+"""Official formats: small real files, written here, read by our readers."""
+
+import gzip
+import io
+import tarfile
+import zipfile
+
+import numpy as np
+import pytest
+from scipy.io import savemat
+
+from openset import ArtefactError, datasets, reproduce
+from openset.protocols import published
+
+Image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")
+RNG = np.random.default_rng(0)
+
+
+def pixels(*shape):
+    return RNG.integers(0, 256, shape, dtype=np.uint8)
+
+
+def load(name, root):
+    return datasets.load(name, root, offline=True)
+
+
+def write_image(path, array=None):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels(6, 5, 3) if array is None else array).save(path)
+
+
+def write_text(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def values(dataset):
+    """Return the class and the first value of every image."""
+    rows = zip(dataset.labels, dataset.inputs, strict=True)
+    return [(dataset.classes[y], int(np.ravel(x)[0])) for y, x in rows]
+
+
+# --- MNIST ---------------------------------------------------------------------------
+
+
+def idx(array):
+    head = b"\0\0\x08" + bytes([array.ndim])
+    return head + np.array(array.shape, ">u4").tobytes() + array.tobytes()
+
+
+@pytest.fixture
+def mnist(tmp_path):
+    arrays = {
+        "train-images-idx3-ubyte.gz": pixels(5, 28, 28),
+        "train-labels-idx1-ubyte.gz": np.array([3, 1, 4, 1, 5], np.uint8),
+        "t10k-images-idx3-ubyte.gz": pixels(2, 28, 28),
+        "t10k-labels-idx1-ubyte.gz": np.array([9, 0], np.uint8),
+    }
+    (tmp_path / "mnist").mkdir()
+    for name, array in arrays.items():
+        (tmp_path / "mnist" / name).write_bytes(gzip.compress(idx(array)))
+    return tmp_path, list(arrays.values())
+
+
+def test_mnist_reads_its_idx_files(mnist):
+    root, (train_x, _, test_x, _) = mnist
+    found = load("mnist", root)
+    assert found.labels.tolist() == [3, 1, 4, 1, 5, 9, 0]
+    assert np.array_equal(found.part("train").inputs, train_x)
+    assert np.array_equal(found.part("test").inputs, test_x)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda raw: raw[: len(raw) // 2],
+        lambda raw: b"not gzip",
+        lambda raw: gzip.compress(b"\0\0\x0d\x01"),
+        lambda raw: gzip.compress(gzip.decompress(raw)[:-1]),
+        lambda raw: gzip.compress(gzip.decompress(raw) + b"0"),
+        lambda raw: gzip.compress(b""),
+    ],
+)
+def test_a_damaged_idx_file_is_named(mnist, damage):
+    root, _ = mnist
+    path = root / "mnist" / "train-images-idx3-ubyte.gz"
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ArtefactError, match=r"train-images-idx3-ubyte.gz is damaged"):
+        load("mnist", root)
+
+
+def test_one_missing_file_of_four_is_named_alone(mnist):
+    root, _ = mnist
+    (root / "mnist" / "t10k-images-idx3-ubyte.gz").unlink()
+    with pytest.raises(FileNotFoundError, match="t10k-images") as error:
+        load("mnist", root)
+    assert "train-images" not in str(error.value)
+
+
+def test_a_saved_copy_wins(mnist):
+    root, _ = mnist
+    found = load("mnist", root)
+    found.take(np.arange(3)).save(root / "mnist.npz")
+    again = load("mnist", root)
+    assert (len(again), again.name, again.classes) == (3, "mnist", found.classes)
+
+
+# --- CIFAR ---------------------------------------------------------------------------
+
+
+def tar(path, files):
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+
+
+def cifar_batch(images, *labels):
+    planes = images.transpose(0, 3, 1, 2).reshape(len(images), -1)
+    return np.column_stack([*labels, planes]).astype(np.uint8).tobytes()
+
+
+def test_cifar10_reads_the_binary_version(tmp_path):
+    images = pixels(6, 4, 32, 32, 3)
+    folder = "cifar-10-batches-bin"
+    files = {
+        f"{folder}/data_batch_{i + 1}.bin": cifar_batch(images[i], [i, 0, 9, 1])
+        for i in range(5)
+    }
+    files[f"{folder}/test_batch.bin"] = cifar_batch(images[5], [2, 2, 2, 2])
+    names = [f"class{i}" for i in range(10)]
+    files[f"{folder}/batches.meta.txt"] = "\n".join([*names, "", ""]).encode()
+    tar(tmp_path / "cifar-10-binary.tar.gz", files)
+    found = load("cifar10", tmp_path)
+    assert found.classes == tuple(names)
+    assert np.array_equal(found.part("train").inputs, images[:5].reshape(-1, 32, 32, 3))
+    assert found.part("train").labels.reshape(5, 4)[:, 0].tolist() == [0, 1, 2, 3, 4]
+    assert np.array_equal(found.part("test").inputs, images[5])
+
+
+def test_cifar100_takes_the_fine_label(tmp_path):
+    images = pixels(3, 32, 32, 3)
+    files = {
+        "train.bin": cifar_batch(images[:2], [19, 0], [99, 4]),
+        "test.bin": cifar_batch(images[2:], [7], [50]),
+        "fine_label_names.txt": "\n".join(f"class{i}" for i in range(100)).encode(),
+    }
+    path = tmp_path / "cifar-100-binary.tar.gz"
+
+    def write(**changes):
+        kept = {f"cifar-100-binary/{k}": v for k, v in (files | changes).items() if v}
+        tar(path, kept)
+
+    write()
+    found = load("cifar100", tmp_path)
+    assert found.labels.tolist() == [99, 4, 50]
+    assert np.array_equal(found.inputs, images)
+    for damage in (
+        lambda: write(**{"test.bin": b""}),
+        lambda: write(**{"test.bin": b"12345"}),
+        lambda: path.write_bytes(path.read_bytes()[:2000]),
+    ):
+        damage()
+        with pytest.raises(ArtefactError, match=f"{path.name} is damaged"):
+            load("cifar100", tmp_path)
+
+
+# --- SVHN ----------------------------------------------------------------------------
+
+
+def test_svhn_reads_mat_files_and_turns_ten_into_zero(tmp_path):
+    train, test = pixels(3, 32, 32, 3), pixels(2, 32, 32, 3)
+    for name, x, y in (("train", train, [1, 10, 9]), ("test", test, [10, 5])):
+        content = {"X": x.transpose(1, 2, 3, 0), "y": np.array(y, np.uint8)[:, None]}
+        savemat(tmp_path / f"{name}_32x32.mat", content)
+    found = load("svhn", tmp_path)
+    assert found.labels.tolist() == [1, 0, 9, 0, 5]
+    assert np.array_equal(found.inputs, np.concatenate([train, test]))
+    content = {"X": pixels(32, 32, 3, 2), "y": np.array([[1]])}
+    savemat(tmp_path / "train_32x32.mat", content)
+    with pytest.raises(ArtefactError, match="2 images for 1 labels"):
+        load("svhn", tmp_path)
+    (tmp_path / "train_32x32.mat").write_bytes(b"no mat file" * 100)
+    with pytest.raises(ArtefactError, match=r"train_32x32.mat is damaged"):
+        load("svhn", tmp_path)
+
+
+# --- folders of images ---------------------------------------------------------------
+
+
+def test_tinyimagenet_sorts_the_flat_validation_images_by_its_list(tmp_path):
+    top = tmp_path / "tinyimagenet" / "tiny-imagenet-200"
+    for wnid in ("n02", "n01"):
+        for i in range(2):
+            write_image(top / f"train/{wnid}/images/{wnid}_{i}.JPEG", pixels(64, 64, 3))
+    test = pixels(64, 64, 3)
+    write_image(top / "val/images/val_0.png", test)
+    rows = "val_0.png\tn02\t0\t32\t44\t62\n"
+    write_text(top / "val/val_annotations.txt", rows)
+    found = load("tinyimagenet", tmp_path)
+    assert found.classes == ("n01", "n02")
+    assert found.part("train").labels.tolist() == [0, 0, 1, 1]
+    assert found.part("test").labels.tolist() == [1]
+    assert np.array_equal(found.part("test").inputs[0], test)
+    small = load("tinyimagenet32_val", tmp_path)
+    assert (small.inputs.shape, small.labels.tolist()) == ((1, 32, 32, 3), [1])
+    assert (small.label_set, set(small.parts)) == ("tinyimagenet", {"test"})
+    assert {"tinyimagenet", "tinyimagenet32_val"} <= set(datasets.available(tmp_path))
+    write_text(top / "val/val_annotations.txt", rows.replace("n02", "n09"))
+    with pytest.raises(ArtefactError, match=r"in its test must be .* got 'n09'"):
+        load("tinyimagenet", tmp_path)
+    write_text(top / "val/val_annotations.txt", "val_0.png\n")
+    with pytest.raises(ArtefactError, match=r"val_annotations.txt is damaged"):
+        load("tinyimagenet", tmp_path)
+
+
+def test_tinyimagenet_is_unpacked_from_its_archive(tmp_path):
+    image = io.BytesIO()
+    Image.fromarray(pixels(8, 8, 3)).save(image, "PNG")
+    with zipfile.ZipFile(tmp_path / "tiny-imagenet-200.zip", "w") as packed:
+        packed.writestr("tiny-imagenet-200/train/n01/images/a.png", image.getvalue())
+        packed.writestr("tiny-imagenet-200/val/images/b.png", image.getvalue())
+        packed.writestr("tiny-imagenet-200/val/val_annotations.txt", "b.png\tn01\n")
+    shown = "Dataset(tinyimagenet, image, n=2, classes=1, train=1, test=1)"
+    assert repr(load("tinyimagenet", tmp_path)) == shown
+
+
+def test_cub_reads_its_official_parts(tmp_path):
+    top = tmp_path / "CUB_200_2011"
+    names = {1: "001.Albatross", 2: "002.Auklet"}
+    rows = [(1, 1, 1), (2, 2, 0), (3, 2, 1)]  # image, class, is training image
+    for image, c, _ in rows:
+        write_image(top / f"images/{names[c]}/{image}.jpg", pixels(9, 7, 3))
+    tables = {
+        "images": [f"{i} {names[c]}/{i}.jpg" for i, c, _ in rows],
+        "image_class_labels": [f"{i} {c}" for i, c, _ in rows],
+        "train_test_split": [f"{i} {t}" for i, _, t in rows],
+        "classes": [f"{i} {n}" for i, n in names.items()],
+    }
+    for name, lines in tables.items():
+        write_text(top / f"{name}.txt", "\n".join(lines))
+    found = load("cub", tmp_path)
+    assert found.part("train").labels.tolist() == [0, 1]
+    assert found.part("test").labels.tolist() == [1]
+    assert found.inputs[1].shape == (9, 7, 3)
+    table = top / "train_test_split.txt"
+    for text, damaged in (("1 1\n", "CUB_200_2011"), ("1\n", table.name)):
+        write_text(table, text)
+        with pytest.raises(ArtefactError, match=f"{damaged} is damaged"):
+            load("cub", tmp_path)
+    table.unlink()
+    with pytest.raises(FileNotFoundError, match=table.name):
+        load("cub", tmp_path)
+
+
+def write_aircraft(root):
+    top = root / "fgvc-aircraft-2013b" / "data"
+    for image in ("0001", "0002", "0003"):
+        write_image(top / f"images/{image}.jpg")
+    write_text(top / "variants.txt", "DC-3\n737-200\nMD-11 F\n")
+    write_text(top / "images_variant_trainval.txt", "0001 DC-3\n0002 737-200\n")
+    write_text(top / "images_variant_test.txt", "0003 MD-11 F\n")
+    return top
+
+
+def test_aircraft_numbers_variants_by_name_not_by_the_official_list(tmp_path):
+    top = write_aircraft(tmp_path)
+    found = load("fgvc-aircraft", tmp_path)
+    assert found.classes == ("737-200", "DC-3", "MD-11 F")
+    assert found.labels.tolist() == [1, 0, 2]
+    write_text(top / "images_variant_test.txt", "0003 Zeppelin\n")
+    with pytest.raises(ArtefactError, match="'Zeppelin'"):
+        load("fgvc-aircraft", tmp_path)
+
+
+def annotations(path, rows):
+    kinds = [("class", "O"), ("fname", "O")]
+    table = np.array([(c, f) for f, c in rows], dtype=kinds)
+    savemat(path, {"annotations": table[None]})
+
+
+def test_stanford_cars_reads_the_devkit_and_the_later_labels(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no direct download") as error:
+        datasets.load("stanford-cars", tmp_path, offline=False)
+    for name in ("cars_train.tgz", "cars_test.tgz", "car_devkit.tgz", "withlabels.mat"):
+        assert name in str(error.value)
+    top = tmp_path / "stanford-cars"
+    for part, n in (("train", 2), ("test", 1)):
+        for i in range(n):
+            write_image(top / f"cars_{part}/{i + 1:05d}.jpg", pixels(5, 5, 3))
+    (top / "devkit").mkdir()
+    names = np.array([["AM General Hummer", "Acura RL"]], dtype=object)
+    savemat(top / "devkit/cars_meta.mat", {"class_names": names})
+    rows = [("00001.jpg", 2), ("00002.jpg", 1)]
+    annotations(top / "devkit/cars_train_annos.mat", rows)
+    annotations(top / "cars_test_annos_withlabels.mat", rows[:1])
+    found = load("stanford-cars", tmp_path)
+    assert found.classes == ("AM General Hummer", "Acura RL")
+    assert found.labels.tolist() == [1, 0, 1]
+    assert found.inputs[2].shape == (5, 5, 3)
+
+
+def test_omniglot_folders_are_read_with_bright_ink(tmp_path):
+    drawing = np.full((105, 105), 255, np.uint8)
+    drawing[50, 50] = 0
+    for part, alphabet in (("background", "Greek"), ("evaluation", "Keble")):
+        for character in ("character01", "character02"):
+            path = tmp_path / f"omniglot/images_{part}/{alphabet}/{character}/1_01.png"
+            path.parent.mkdir(parents=True)
+            Image.fromarray(drawing).convert("1").save(path)
+    found = load("omniglot", tmp_path)
+    assert found.classes[0] == "Greek/character01"
+    assert found.part("test").labels.tolist() == [2, 3]
+    assert found.inputs[0][50, 50] == 255
+    assert found.inputs[0].sum() == 255
+    small = load("omniglot28", tmp_path)
+    assert (small.name, small.inputs.shape) == ("omniglot28", (4, 28, 28))
+    assert small.label_set == "omniglot"
+
+
+# --- to test ImageNet classifiers with ------------------------------------------------
+
+
+def flat(value):
+    return np.full((8, 8, 3), value, np.uint8)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("inaturalist", "iNaturalist/images"),
+        ("places-mos", "Places/images"),
+        ("sun-mos", "SUN"),
+        ("openimage-o", "images"),
+    ],
+)
+def test_a_flat_folder_is_one_class(tmp_path, name, folder):
+    for i in range(3):
+        write_image(tmp_path / name / folder / f"{i}.png", flat(i))
+    found = load(name, tmp_path)
+    assert [value for _, value in values(found)] == [0, 1, 2]
+    assert (found.name, len(found.classes), len(found.part("test"))) == (name, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("ninco", "NINCO/NINCO_OOD_classes"),
+        ("imagenet-o", "imagenet-o"),
+        ("dtd", "dtd/images"),
+        ("imagenet-21k-p", "imagenet21k_val"),
+    ],
+)
+def test_a_folder_per_class_gives_the_classes(tmp_path, name, folder):
+    assert name not in datasets.available(tmp_path)
+    for group in ("b", "a"):
+        write_image(tmp_path / name / folder / group / "1.png", flat(7))
+    assert values(load(name, tmp_path).part("test")) == [("a", 7), ("b", 7)]
+    assert name in datasets.available(tmp_path)
+
+
+def imagenet(root, wnids):
+    for wnid in wnids:
+        for i in range(2):
+            write_image(root / "imagenet" / "train" / wnid / f"{i}.png", flat(1))
+        write_image(root / "imagenet" / "val" / wnid / "v.png", flat(2))
+
+
+def imagenetv2(root, *numbers):
+    top = root / "imagenetv2" / "imagenetv2-matched-frequency-format-val"
+    for number in numbers:
+        write_image(top / str(number) / "a.png", flat(number))
+
+
+def test_imagenet_has_val_as_test_part(tmp_path):
+    imagenet(tmp_path, ["n02", "n01"])
+    found = load("imagenet", tmp_path)
+    assert values(found.part("test")) == [("n01", 2), ("n02", 2)]
+    assert found.part("train").labels.tolist() == [0, 0, 1, 1]
+    (tmp_path / "imagenet" / "train").rename(tmp_path / "elsewhere")
+    assert list(load("imagenet", tmp_path).parts) == ["test"]
+
+
+def test_numbers_of_imagenetv2_are_ranks_of_wordnet_ids(tmp_path):
+    imagenetv2(tmp_path, 0, 2, 10)
+    with pytest.raises(FileNotFoundError, match="'imagenet' is not under"):
+        load("imagenetv2", tmp_path)
+    wnids = [f"n{i:08d}" for i in range(11)]
+    imagenet(tmp_path, wnids)
+    found = load("imagenetv2", tmp_path)
+    # 10 is the eleventh class, not the one after 1 as folders are sorted.
+    assert set(values(found)) == {(wnids[i], i) for i in (0, 2, 10)}
+    assert (found.label_set, len(found.classes)) == ("imagenet", 11)
+    imagenetv2(tmp_path, 11)
+    with pytest.raises(ArtefactError, match="images of its 11 classes, got '11'"):
+        load("imagenetv2", tmp_path)
+
+
+def test_the_parts_of_the_paper_are_complete(tmp_path):
+    name = "imagenet-21k-p-winter21"
+    easy, hard = (published(name, level).unknown for level in ("Easy", "Hard"))
+    wnids = published("imagenet-21k-p", "Easy").known[:3]
+    imagenet(tmp_path, wnids)
+    imagenetv2(tmp_path, 0, 1, 2)
+    for wnid in (*easy[:2], *hard[:4]):
+        for i in range(10):
+            path = tmp_path / "imagenet-21k-p/imagenet21k_val" / wnid / f"{i}.png"
+            write_image(path, flat(i))
+    write_image(tmp_path / "ninco/NINCO/NINCO_OOD_classes/a/1.png")
+    write_image(tmp_path / "inaturalist/iNaturalist/images/1.png")
+    parts = reproduce.imagenet_parts(tmp_path)
+    assert {name: len(part) for name, part in parts.items()} == {
+        "train": 6,
+        "validation": 3,
+        "test": 3,
+        "surrogate/21K-P Hard": 8,  # 20 % of ten images of each of four classes
+        "unknown/21K-P Hard": 40,
+        "unknown/21K-P Easy": 20,
+        "unknown/NINCO": 1,
+        "unknown/iNaturalist": 1,
+    }
+    chosen = parts["surrogate/21K-P Hard"]
+    assert sorted(c for c, _ in values(chosen)) == sorted(hard[:4] * 2)
+    assert set(chosen.inputs.paths) <= set(parts["unknown/21K-P Hard"].inputs.paths)
+    again = reproduce.imagenet_parts(tmp_path)["surrogate/21K-P Hard"]
+    assert again.inputs.paths == chosen.inputs.paths
+    # Known classes have the labels of ImageNet in every part.
+    assert parts["validation"].classes == parts["test"].classes == tuple(sorted(wnids))
+
+
+# --- bundled, and foreign oracles -----------------------------------------------------
+
+
+def test_out_of_scope_texts_of_clinc150_have_a_name():
+    clinc = datasets.load("clinc150")
+    assert (len(clinc), len(clinc.classes), clinc.unlisted) == (23_700, 150, "oos")
+    assert int((clinc.part("test").labels == -1).sum()) == 1_000
+
+
+def test_sizes_are_those_of_the_list(compact_copies):
+    """Of the bundled sets, and of those that were saved to the folder of data."""
+    names = [n for n in datasets.names() if datasets.info(n).how == "always there"]
+    names += [n for n in datasets.names() if (compact_copies / f"{n}.npz").exists()]
+    for name in names:
+        found, info = datasets.load(name, compact_copies), datasets.info(name)
+        sizes = (len(found), len(found.classes), found.kind)
+        assert sizes == (info.n_samples, info.n_classes, info.kind)
+
+
+@pytest.fixture(scope="module")
+def torchvision(import_torchvision):
+    reason = "torchvision is not installed"
+    return pytest.importorskip("torchvision", reason=reason).datasets
+
+
+def test_mnist_and_aircraft_equal_torchvisions(mnist, torchvision, tmp_path):
+    root, _ = mnist
+    for path in (root / "mnist").glob("*.gz"):
+        raw = root / "MNIST" / "raw" / path.name.removesuffix(".gz")
+        raw.parent.mkdir(parents=True, exist_ok=True)
+        raw.write_bytes(gzip.decompress(path.read_bytes()))
+    write_aircraft(root)
+    sets = {
+        "mnist": ("train", lambda p: torchvision.MNIST(str(root), train=p == "train")),
+        "fgvc-aircraft": (
+            "trainval",
+            lambda p: torchvision.FGVCAircraft(str(root), split=p),
+        ),
+    }
+    for name, (train, reader) in sets.items():
+        found = load(name, root)
+        for part, official in (("train", train), ("test", "test")):
+            theirs, ours = reader(official), found.part(part)
+            wanted = [str(theirs.classes[y]).split(" - ")[0] for _, y in theirs]
+            assert [found.classes[y] for y in ours.labels] == wanted
+            for i, (image, _) in enumerate(theirs):
+                assert np.array_equal(ours.inputs[i], np.asarray(image))

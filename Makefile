@@ -54,7 +54,7 @@ coverage: .venv/.installed-dev
 	  src/openset/thresholds src/openset/rejector \
 	  tests/unit/test_scores.py tests/unit/test_outputs.py tests/unit/test_wrong_types.py \
 	  tests/unit/test_class_names.py tests/unit/test_npz.py \
-	  tests/unit/metrics tests/unit/thresholds tests/unit/rejector \
+	  tests/unit/metrics tests/unit/thresholds tests/rejector \
 	  tests/contract/test_metrics.py tests/property tests/golden
 
 # The tests of the core with the lowest versions pyproject.toml allows (Python 3.11).

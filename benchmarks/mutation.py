@@ -42,7 +42,7 @@ TESTS = {
     "thresholds": [
         "tests/property/test_thresholds.py",
         "tests/contract/test_objectives.py",
-        "tests/unit/rejector",
+        "tests/rejector",
     ],
     "stats": [
         "tests/stats",

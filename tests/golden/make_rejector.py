@@ -1,7 +1,7 @@
-"""Write the golden rejector of the schema in use. Never run it on a released schema.
+"""Write the golden rejector. Never run it again once its format is released.
 
-``python -m tests.golden.make_rejector`` makes ``tests/golden/rejector-<schema>``, with
-the outputs to decide and the decisions beside the artefact.
+``python -m tests.golden.make_rejector`` makes ``tests/golden/rejector``, with the
+outputs to decide and the decisions beside it.
 """
 
 from pathlib import Path
@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 
 from openset import Outputs, Rejector, _npz, detectors
-from openset.rejector import _artefact
 
 
 def main() -> None:
@@ -34,20 +33,18 @@ def main() -> None:
         fitted,
         known=drawn(60),
         surrogate=drawn(60, unknown=True),
-        objective="per_class",
-        strength=20.0,
     )
-    folder = Path(__file__).with_name(f"rejector-{_artefact.SCHEMA}")
+    folder = Path(__file__).parent
     rejector.save(folder / "rejector")
     new = drawn(40)
     decided = rejector.decide(new)
     _npz.write(
-        folder / "expected.npz",
+        folder / "rejector-expected.npz",
         {
             "logits": new.logits,
             "features": new.features,
             "decisions": decided.labels,
-            "known": decided.scores.known,
+            "known": decided.known,
             "typical": rejector.typical(new),
         },
     )

@@ -18,8 +18,8 @@ from openset.bench import parse
 from openset.outputs import Outputs
 from openset.scores import Scores
 from tests.killing import KILLED, at, forking
+from tests.rejector.data import drawn
 from tests.unit.bench.studies import contents
-from tests.unit.rejector.test_rejector import drawn
 
 FILE, FOLDER = _io.POINTS[:4], _io.POINTS[4:10]
 DISCARD = _io.POINTS[10]

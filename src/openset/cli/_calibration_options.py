@@ -8,7 +8,6 @@ import typer
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.outputs import Outputs
 from openset.thresholds.alpha import Alpha
 
 _TARGETS = {"at_fpr": "fpr", "at_tpr": "tpr", "conformal": "error_rate"}
@@ -73,22 +72,3 @@ def _cost_matrix(path: Path) -> NDArray[Any]:
             f"numbers, or a .npy array, got {path} ({error})"
         )
         raise ValueError(msg) from error
-
-
-def set_options(
-    sets: str | None, coverage: float | None, known: Path | None, *, by_class: bool
-) -> dict[str, Any]:
-    """Return the options of prediction sets."""
-    given = {"--coverage": coverage, "--sets-known": known, "--by-class": by_class}
-    if sets is None:
-        extra = [name for name, value in given.items() if value not in {None, False}]
-        if extra:
-            msg = f"openset calibrate: {extra[0]} can only be used with --sets"
-            raise typer.BadParameter(msg)
-        return {}
-    return {
-        "sets": sets,
-        "coverage": 0.9 if coverage is None else coverage,
-        "by_class": by_class,
-        "sets_known": None if known is None else Outputs.load(known),
-    }

@@ -22,7 +22,6 @@ from openset.cli._calibration_data import (
 from openset.cli._calibration_options import (
     cost_options,
     read_alpha,
-    set_options,
     target_options,
 )
 from openset.cli._calibration_report import (
@@ -34,11 +33,11 @@ from openset.cli._calibration_report import (
 )
 from openset.cli._console import OUT, OnlyJson, print_json
 from openset.cli._detector_options import Train, need_training, recipe
-from openset.cli._keys import Sign, read_key
 from openset.cli._options import naming
 from openset.detectors import Detector, Fitted, NegLabel
 from openset.outputs import Outputs
-from openset.rejector import Rejector, check_destination
+from openset.rejector import Rejector
+from openset.rejector.files import check_destination
 from openset.selection import Choice
 from openset.thresholds.alpha import Alpha
 
@@ -56,7 +55,7 @@ openset calibrate --train train.npz --known val.npz --objective conformal \\
     --target 0.05 --out rejector/
 
 openset calibrate --train train.npz --known val.npz --surrogate far.npz \\
-    --sets lac --coverage 0.9 --out rejector/"""
+    --sets 0.9 --out rejector/"""
 
 _AUTO = "auto"
 _COMPARED = (None, "anchored", "osa", "worst_group", "by_cost")  # by what they aim at
@@ -75,9 +74,6 @@ _OPTIONS = {
     "known": "--known",
     "surrogate": "--surrogate",
     "sets": "--sets",
-    "coverage": "--coverage",
-    "sets_known": "--sets-known",
-    "key": "--sign",
 }
 
 
@@ -87,7 +83,7 @@ def command(
         str,
         typer.Option(
             metavar="PATH",
-            help="Folder to write the rejector to, or a URL such as s3://bucket/name.",
+            help="Folder to write the rejector to.",
         ),
     ],
     known: Annotated[
@@ -191,41 +187,18 @@ def command(
         ),
     ] = False,
     sets: Annotated[
-        str | None,
-        typer.Option(
-            help="Also calibrate prediction sets: for each accepted sample, the "
-            "classes it may belong to. lac: the smallest sets on average; raps: "
-            "larger sets for harder samples (default: no sets)."
-        ),
-    ] = None,
-    coverage: Annotated[
         float | None,
         typer.Option(
-            help="For --sets: share of the accepted known samples whose set must "
-            "contain their class (default: 0.9)."
-        ),
-    ] = None,
-    by_class: Annotated[
-        bool,
-        typer.Option(
-            "--by-class",
-            help="For --sets: reach the coverage for every class "
-            "(default: only over all classes together).",
-        ),
-    ] = False,
-    sets_known: Annotated[
-        Path | None,
-        typer.Option(
-            help="For --sets: labelled outputs other than --known, so that the "
-            "coverage is guaranteed. By default --known is used again, and the "
-            "coverage is approximate."
+            metavar="SHARE",
+            help="Also calibrate prediction sets: for each accepted sample, the "
+            "classes it may belong to. The share of the accepted known samples whose "
+            "set must contain their class, such as 0.9 (default: no sets).",
         ),
     ] = None,
     test: Annotated[
         Path | None,
         typer.Option(help="Labelled test outputs: also print the results on them."),
     ] = None,
-    sign: Sign = None,
     as_json: OnlyJson = False,
 ) -> None:
     """Choose a threshold on validation and surrogate data, and save a rejector."""
@@ -239,7 +212,6 @@ def command(
         )
         raise typer.BadParameter(msg)
     check_destination(out, caller="openset calibrate", name="--out")
-    key = read_key(sign)
     costs = {
         "missed_unknown": missed_unknown,
         "false_unknown": false_unknown,
@@ -248,7 +220,6 @@ def command(
     options = target_options(objective, target)
     options |= cost_options(objective, costs, cost_matrix)
     thresholds.check_options("openset calibrate", objective or "osa", options)
-    for_sets = set_options(sets, coverage, sets_known, by_class=by_class)
     weight = read_alpha(alpha)
     tested = None if test is None else read_labelled(test)
     training = None if train is None else Outputs.load(train)
@@ -272,13 +243,13 @@ def command(
             alpha=weight,
             train=None if is_of_words else training,
             accept_risk=True,
-            **for_sets,
+            sets=sets,
             **options,
         )
     print_magnitudes(validation, unknowns)
     print_report(rejector)
     _need_no_collapse(rejector, accept_risk=accept_risk)
-    saved = str(rejector.save(out, key=key))
+    saved = str(rejector.save(out))
     OUT.print(f"wrote {escape(saved)}", highlight=False)
     on_test: dict[str, Any] | None = None
     if tested is not None:

@@ -10,7 +10,6 @@ from openset import _check
 from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
-from openset.cli._keys import Verify, read_key
 from openset.cli._options import (
     Head,
     RejectorPlace,
@@ -80,7 +79,6 @@ def command(
         ),
     ] = None,
     plugin: Plugins = None,
-    verify: Verify = None,
 ) -> None:
     """Write a rejector as an ONNX graph, to run it without this package.
 
@@ -101,7 +99,7 @@ def command(
     # Imported here: the extra may be missing.
     from openset.integrations.onnx import export  # noqa: PLC0415
 
-    rejector = Rejector.load(folder, plugins=plugin or (), key=read_key(verify))
+    rejector = Rejector.load(folder, plugins=plugin or ())
     print_cautions(rejector, ERRORS)
     if model is None:
         print_step(rejector, ERRORS)

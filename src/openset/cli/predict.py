@@ -1,23 +1,17 @@
 """`openset predict`."""
 
-import csv
-import io
-from math import isnan
 from pathlib import Path
 from typing import Annotated, Any, cast, get_args
 
-import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.markup import escape
 
-from openset import _check, _io, _npz, shards
-from openset._safe_text import csv_cell
+from openset import _check, _io, shards
 from openset._types import UNKNOWN, InvalidSamplesError
 from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS, OUT, Csv, Json, print_json
 from openset.cli._detector_options import Plugins
-from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
 from openset.cli._options import RejectorPlace, keep_inputs, naming
 from openset.cli._shards import (
@@ -57,7 +51,6 @@ _SHOWN = 10
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
-    "key": "--verify",
     "plugins": "--plugin",
     "invalid": "--invalid",
     **SHARD_OPTIONS,
@@ -100,7 +93,6 @@ def command(
         ),
     ] = "error",
     plugin: Plugins = None,
-    verify: Verify = None,
 ) -> None:
     """Classify samples, or reject them as unknown (-1).
 
@@ -118,7 +110,6 @@ def command(
             rejector,
             format=format_ or "parquet",
             plugins=tuple(plugin or ()),
-            key=read_key(verify),
             invalid=cast(Invalid, invalid),
         )
         options = backend_options(_CALLER, backend=backend, address=address, jobs=jobs)
@@ -130,7 +121,7 @@ def command(
     if out is not None:
         _check.ending("openset predict", out, [".csv", ".npz"])
     keep_inputs(_CALLER, out, new)
-    opened = Rejector.load(rejector, plugins=plugin or (), key=read_key(verify))
+    opened = Rejector.load(rejector, plugins=plugin or ())
     how = cast(Invalid, invalid)
     try:
         outputs = Outputs.load(new, invalid="keep" if how == "reject" else "error")
@@ -141,30 +132,22 @@ def command(
         raise
     print_cautions(opened, ERRORS)
     _say_invalid(decisions, outputs.ids)
-    more = {"group": outputs.groups, "id": outputs.ids}
-    if how == "reject":
-        more = {"invalid": decisions.is_invalid, **more}
-    named = {name: column for name, column in more.items() if column is not None}
     if out is not None:
-        if out.suffix == ".npz":
-            arrays: dict[str, NDArray[Any]] = {
-                "decisions": decisions.labels,
-                "predicted": decisions.predicted,
-                "known": decisions.known,
-                "margin": opened.margins(decisions),
-            }
-            if decisions.sets is not None:
-                arrays["sets"] = decisions.sets
-            _npz.write(out, arrays | named)
-        else:
-            _io.put(out, _csv(opened, decisions, named))
+        opened.save_decisions(out, decisions, outputs)
         OUT.say(escape(f"wrote {out}"))
     elif as_csv:
-        typer.echo(_csv(opened, decisions, named), nl=False)
+        typer.echo(opened.csv(decisions, outputs), nl=False)
     elif as_json:
-        print_json(_document(opened, decisions, named))
+        print_json(
+            {
+                "n": len(decisions),
+                "n_rejected": decisions.n_rejected,
+                "n_invalid": decisions.n_invalid,
+                "decisions": opened.rows(decisions, outputs),
+            }
+        )
     else:
-        _print(opened, decisions, named)
+        _print(opened, decisions, outputs)
 
 
 def _say_invalid(decisions: Decisions, ids: NDArray[Any] | None) -> None:
@@ -179,110 +162,33 @@ def _say_invalid(decisions: Decisions, ids: NDArray[Any] | None) -> None:
     ERRORS.say(f"[bold yellow]invalid:[/bold yellow] {escape(text)}")
 
 
-def _set_names(rejector: Rejector, decisions: Decisions) -> list[str] | None:
-    """Return the classes of each set as text; None without sets."""
-    if decisions.sets is None:
-        return None
-    return [
-        "|".join(rejector.name_of(one) for one in classes)
-        for classes in decisions.set_classes
-    ]
-
-
-def _csv(
-    rejector: Rejector, decisions: Decisions, named: dict[str, NDArray[Any]]
-) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    header = ["row", "decision", "name", "predicted", "known", "margin"]
-    sets = _set_names(rejector, decisions)
-    if sets is not None:
-        named = {**named, "set": np.array(sets)}
-    writer.writerow([*header, *named])
-    labels = np.unique(decisions.labels).tolist()
-    names = {one: csv_cell(rejector.name_of(one)) for one in labels}
-    columns = zip(
-        decisions.labels.tolist(),
-        decisions.predicted.tolist(),
-        decisions.known.tolist(),
-        rejector.margins(decisions).tolist(),
-        *(column.tolist() for column in named.values()),
-        strict=True,
-    )
-    writer.writerows(
-        [row, decision, names[decision], *map(csv_cell, rest)]
-        for row, (decision, *rest) in enumerate(columns)
-    )
-    return text.getvalue()
-
-
-def _document(
-    rejector: Rejector, decisions: Decisions, named: dict[str, NDArray[Any]]
-) -> dict[str, Any]:
-    columns: dict[str, list[Any]] = {
-        "decision": decisions.labels.tolist(),
-        "name": [rejector.name_of(int(one)) for one in decisions.labels],
-        "predicted": decisions.predicted.tolist(),
-        "known": _numbers(decisions.known),
-        "margin": _numbers(rejector.margins(decisions)),
-        **{name: column.tolist() for name, column in named.items()},
-    }
-    if decisions.sets is not None:
-        columns["set"] = [
-            [rejector.name_of(one) for one in classes]
-            for classes in decisions.set_classes
-        ]
-    counts = {"n": len(decisions), "n_rejected": decisions.n_rejected}
-    if "invalid" in named:
-        counts["n_invalid"] = decisions.n_invalid
-    return {
-        **counts,
-        "decisions": [
-            dict(zip(columns, row, strict=True))
-            for row in zip(*columns.values(), strict=True)
-        ],
-    }
-
-
-def _numbers(values: NDArray[np.float64]) -> list[float | None]:
-    """Return floats for JSON; of invalid samples there is none."""
-    return [None if isnan(one) else one for one in values.tolist()]
-
-
-def _print(
-    rejector: Rejector, decisions: Decisions, named: dict[str, NDArray[Any]]
-) -> None:
-    labels, known = decisions.labels, decisions.known
-    title = (
-        f"{decisions.n_rejected} of {len(decisions)} samples unknown "
-        f"({decisions.n_rejected / len(decisions):.1%})"
-    )
+def _print(rejector: Rejector, decisions: Decisions, outputs: Outputs) -> None:
+    n = len(decisions)
+    title = f"{decisions.n_rejected} of {n} samples unknown"
+    title += f" ({decisions.n_rejected / n:.1%})"
     if decisions.n_invalid:
         title += f", {decisions.n_invalid} invalid"
     table = plain_table(title)
-    named = {name: column for name, column in named.items() if name != "invalid"}
-    sets = _set_names(rejector, decisions)
-    of_set = [] if sets is None else ["set"]
+    rows = rejector.rows(decisions, outputs)
+    named = [one for one in ("group", "id") if one in rows[0]]
+    of_set = [one for one in ("set",) if one in rows[0]]
     for column in ("row", *named, "decision", "name", *of_set, "knownness", "margin"):
         if column in {*named, "name", "set"}:
             table.add_column(column, overflow="fold")
         else:
             table.add_column(column, justify="right", no_wrap=True)
-    margin = rejector.margins(decisions)
-    for row in range(min(_SHOWN, len(decisions))):
-        is_invalid = bool(decisions.is_invalid[row])
-        name = rejector.name_of(int(labels[row]))
+    for i, row in enumerate(rows[:_SHOWN]):
+        is_invalid = row["invalid"]
         table.add_row(
-            str(row),
-            *(escape(str(column[row])) for column in named.values()),
-            str(labels[row]),
-            escape(f"{name} (invalid)" if is_invalid else name),
-            *([] if sets is None else [escape(sets[row])]),
-            "-" if is_invalid else f"{known[row]:.4g}",
-            "-" if is_invalid else f"{margin[row]:+.4g}",
-            style="yellow" if labels[row] == UNKNOWN else None,
+            str(i),
+            *(escape(str(row[one])) for one in named),
+            str(row["decision"]),
+            escape(row["name"] + " (invalid)" * is_invalid),
+            *(escape("|".join(row[one])) for one in of_set),
+            "-" if is_invalid else f"{row['known']:.4g}",
+            "-" if is_invalid else f"{row['margin']:+.4g}",
+            style="yellow" if row["decision"] == UNKNOWN else None,
         )
     OUT.print(table)
-    if len(decisions) > _SHOWN:
-        n_more = len(decisions) - _SHOWN
-        OUT.print(f"... and {n_more} more samples: use --csv, --json or --out")
+    if n > _SHOWN:
+        OUT.print(f"... and {n - _SHOWN} more samples: use --csv, --json or --out")

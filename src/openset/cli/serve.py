@@ -13,7 +13,6 @@ from openset import _check, _locks, serve
 from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS
 from openset.cli._detector_options import Plugins
-from openset.cli._keys import Verify, read_key
 from openset.cli._options import (
     Head,
     Mean,
@@ -24,7 +23,7 @@ from openset.cli._options import (
     naming,
     numbers,
 )
-from openset.rejector import Rejector, copy_rejector
+from openset.rejector import Rejector
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -159,7 +158,6 @@ def command(
         ),
     ] = 1,
     plugin: Plugins = None,
-    verify: Verify = None,
 ) -> None:
     """Serve a rejector over HTTP, with a web page at / to try it.
 
@@ -170,9 +168,8 @@ def command(
     accepted, then stops.
     """
     # Errors and cautions are reported once, not by each worker.
-    with naming("openset serve", {"plugins": "--plugin", "key": "--verify"}):
-        key = read_key(verify)
-        rejector = Rejector.load(folder, plugins=plugin or (), key=key)
+    with naming("openset serve", {"plugins": "--plugin"}):
+        rejector = Rejector.load(folder, plugins=plugin or ())
     print_cautions(rejector, ERRORS)
     if model is None:
         print_step(rejector, ERRORS)
@@ -194,16 +191,14 @@ def command(
     }
     named = [name for name in options if not name.startswith("max_")]
     named += ["host", "port", "workers"]
-    make = partial(
-        _application, _stamp(model), plugins=tuple(plugin or ()), key=key, **options
-    )
+    make = partial(_application, _stamp(model), plugins=tuple(plugin or ()), **options)
     with (
         naming("openset serve", {n: f"--{n.replace('_', '-')}" for n in named}),
         ExitStack() as kept,
     ):
         # A worker that replaces another one serves the same rejector, whatever was
         # saved in its place since.
-        copy = kept.enter_context(_copied(folder))
+        copy = kept.enter_context(_copied(rejector))
         application = partial(make, copy)
         if workers == 1:
             application = partial(_read_once, make, copy, kept)
@@ -219,10 +214,9 @@ def command(
 
 
 @contextmanager
-def _copied(folder: str) -> Iterator[Path]:
+def _copied(rejector: Rejector) -> Iterator[Path]:
     with _locks.temporary_folder("openset-rejector-") as temporary:
-        copy_rejector(folder, copy := temporary / "rejector")
-        yield copy
+        yield rejector.save(temporary / "rejector")
 
 
 def _read_once(
@@ -247,7 +241,6 @@ def _application(
     folder: Path,
     *,
     plugins: tuple[str, ...],
-    key: bytes | None,
     model: str | None,
     **options: Any,
 ) -> "FastAPI":
@@ -257,7 +250,7 @@ def _application(
             "got one written since. Start the server again to serve it"
         )
         raise ValueError(msg)
-    rejector = Rejector.load(folder, plugins=plugins, key=key)
+    rejector = Rejector.load(folder, plugins=plugins)
     version = hashlib.sha256((folder / "manifest.json").read_bytes()).hexdigest()[:16]
     return serve.app(rejector, model=model, version=version, **options)
 

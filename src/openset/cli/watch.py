@@ -12,10 +12,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import _check, _io
+from openset._types import UNKNOWN
 from openset._urls import is_url
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
-from openset.cli._keys import Verify, read_key
 from openset.cli._lists import plain_table
 from openset.cli._options import RejectorPlace, naming
 from openset.cli._prevalence import prevalence_of, print_prevalence
@@ -107,7 +107,6 @@ def command(
         ),
     ] = None,
     plugin: Plugins = None,
-    verify: Verify = None,
 ) -> None:
     """Compare new samples with calibration samples; exit code 1 if they differ.
 
@@ -117,7 +116,7 @@ def command(
     """
     if page is not None:
         _check.ending("openset watch", page, [".html"])
-    rejector = Rejector.load(folder, plugins=plugin or (), key=read_key(verify))
+    rejector = Rejector.load(folder, plugins=plugin or ())
     watch = _watch(
         rejector, reference, whole=whole, features=features, false_alarms=false_alarms
     )
@@ -278,12 +277,17 @@ def _part(rejector: Rejector, file: Path) -> Part | int:
     outputs = Outputs.load(file, invalid="keep")
     with _io.naming(file), np.errstate(all="ignore"):  # of infinite numbers
         decided = rejector.decide(outputs, invalid="reject")
-    if decided.valid_scores is None:
+    valid = ~decided.is_invalid
+    if not valid.any():
         return decided.n_invalid
-    found = None if outputs.features is None else np.asarray(outputs.features)
-    if found is not None and decided.invalid is not None:
-        found = found[~decided.invalid]
-    return Part(decided.valid_scores, found, decided.n_invalid)
+    found = None if outputs.features is None else np.asarray(outputs.features)[valid]
+    labels = None if outputs.labels is None else outputs.labels[valid]
+    scores = Scores(
+        labels=np.full(valid.sum(), UNKNOWN) if labels is None else labels,
+        predicted=decided.predicted[valid],
+        known=decided.known[valid],
+    )
+    return Part(scores, found, decided.n_invalid)
 
 
 def _shards(path: Path) -> list[Path]:

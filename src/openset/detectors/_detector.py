@@ -22,6 +22,7 @@ from openset.detectors._needs import (
 from openset.detectors._registry import REGISTRY
 from openset.detectors.constraints import Constraint
 from openset.outputs import Outputs, need_outputs
+from openset.outputs.seen import hashes_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -261,6 +262,7 @@ class Detector(ABC):
             widths=widths_of(outputs),
             classes=outputs.classes,
             layers=self._layers_of(outputs),
+            seen=hashes_of(outputs) if self.learns else {},
         )
 
     def _layers_of(self, outputs: Outputs) -> tuple[tuple[str, int], ...]:

@@ -22,6 +22,7 @@ from openset.outputs import (
     need_outputs,
     need_same_classes,
 )
+from openset.outputs.seen import Hashes
 from openset.scores import Scores
 
 if TYPE_CHECKING:
@@ -35,7 +36,8 @@ class Fitted:
     `classes` are the names of the classes it was fitted on, if the outputs had names:
     outputs that name others, or in another order, are refused. `widths` are the numbers
     of classes and features; outputs of other widths are refused. `layers` are those
-    whose features lay side by side, if the outputs named them.
+    whose features lay side by side, if the outputs named them. `seen` are hashes of the
+    samples it was fitted on: thresholds are not chosen on these.
     """
 
     detector: "Detector"
@@ -43,6 +45,7 @@ class Fitted:
     widths: Mapping[str, int | None] = field(default_factory=dict)
     classes: tuple[str, ...] = ()
     layers: tuple[tuple[str, int], ...] = ()
+    seen: Hashes = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
         # Pickle the arrays, but not what was prepared from them.
@@ -246,6 +249,7 @@ class Fitted:
         if self.layers:
             recipe["layers"] = [list(pair) for pair in self.layers]
         arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}
+        arrays |= {f"seen.{name}": hashes for name, hashes in self.seen.items()}
         _npz.write(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
         return path
 
@@ -271,7 +275,10 @@ class Fitted:
                 f"{kind} of schema {schema}. Upgrade openset to read newer files"
             )
             raise ArtefactError(msg)
-        state = {name.removeprefix("state."): array for name, array in arrays.items()}
+        named: dict[str, dict[str, Any]] = {"state": {}, "seen": {}}
+        for key, array in arrays.items():
+            kind, _, name = key.partition(".")
+            named.setdefault(kind, {})[name] = array
         try:
             detector = remade(
                 recipe["detector"],
@@ -289,10 +296,11 @@ class Fitted:
             raise ArtefactError(msg) from error
         return cls(
             detector=detector,
-            state=state,
+            state=named["state"],
             widths=widths,
             classes=classes,
             layers=layers,
+            seen=named["seen"],
         )
 
 

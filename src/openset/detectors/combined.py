@@ -198,6 +198,7 @@ def combine(
         state=state,
         widths=widths,
         layers=next((one.layers for one in fitted if one.layers), ()),
+        seen={name: array for one in fitted for name, array in one.seen.items()},
     )
 
 

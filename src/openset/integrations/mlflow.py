@@ -75,10 +75,10 @@ class Model:
         columns = {
             "answer": [self.rejector.name_of(one) for one in labels.tolist()],
             "label": labels,
-            "knownness": decided.scores.known,
+            "knownness": decided.known,
             "accepted": ~decided.is_rejected,
         }
-        if decided.sets is not None:
+        if decided.set_classes is not None:
             columns["set"] = [
                 [self.rejector.name_of(one) for one in classes]
                 for classes in decided.set_classes

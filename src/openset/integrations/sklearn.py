@@ -182,13 +182,7 @@ class OpenSetClassifier(
         fitted = recipe.fit(outputs)
         chosen = self._calibrated(pooled, fitted.score(outputs))
         self.threshold_ = chosen.threshold
-        self.rejector_ = Rejector(
-            fitted,
-            chosen.threshold,
-            classes=chosen.classes,
-            reference=chosen.reference,
-            report=chosen.report,
-        )
+        self.rejector_ = replace(chosen, fitted=fitted, reference_features=None)
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:

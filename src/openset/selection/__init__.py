@@ -10,6 +10,7 @@ from openset.selection._suitable import Suitable, suitable
 from openset.selection._surrogate import (
     SYNTHETIC_KINDS,
     leave_classes_out,
+    need_use_of_logits,
     synthetic,
 )
 
@@ -19,6 +20,7 @@ __all__ = [
     "Suitable",
     "choose",
     "leave_classes_out",
+    "need_use_of_logits",
     "suitable",
     "synthetic",
 ]

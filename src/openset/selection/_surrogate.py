@@ -78,6 +78,26 @@ def synthetic(
     )
 
 
+def need_use_of_logits(caller: str, detector: "Detector", surrogate: Outputs) -> None:
+    """Refuse ``"left-out"`` unknowns for a detector that looks at features alone.
+
+    They have the features of known samples: it gives both the same scores, and any
+    threshold is as good as any other.
+    """
+    parts = detector.recipes or (detector,)
+    if surrogate.groups is None or any("logits" in one.score_needs for one in parts):
+        return
+    if (surrogate.groups == f"{SYNTHETIC_PREFIX}left-out").any():
+        _check.fail(
+            caller,
+            "surrogate",
+            f"unknowns that {detector.name} can tell from known samples",
+            "left-out ones, whose features are those of known samples, and it sees "
+            "only features",
+            "Use 'mixup', or outputs of real unknowns",
+        )
+
+
 def leave_classes_out(
     detector: "Detector",
     train: Outputs,

@@ -99,10 +99,10 @@ class Metrics:
     def samples(self, decisions: Decisions) -> None:
         """Count the samples of a request."""
         self._invalid.inc(decisions.n_invalid)
-        if decisions.valid_scores is None:
+        known = decisions.known[~decisions.is_invalid]
+        n, n_unknown = known.size, decisions.n_rejected
+        if not n:
             return
-        known, n_unknown = decisions.valid_scores.known, decisions.n_rejected
-        n = known.size
         self._accepted.inc(n - n_unknown)
         self._unknown.inc(n_unknown)
         # Prometheus counts values <= edge, hence side="left".

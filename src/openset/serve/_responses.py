@@ -92,7 +92,7 @@ class Decider:
             outputs, has_outputs = self._outputs(asked)
             # Huge values overflow to NaN, which is refused with a message.
             with np.errstate(all="ignore"):
-                decisions = self._decided(outputs, asked.threshold).among(has_outputs)
+                decisions = self._decided(outputs, asked.threshold, has_outputs)
         except RequestError:
             raise
         except (ValueError, TypeError) as error:
@@ -105,12 +105,36 @@ class Decider:
             cut = own.of(decisions.predicted) if own.per_class else own.value
         return BatchAnswer(decisions, cut, outputs, has_outputs)
 
-    def _decided(self, outputs: Outputs | None, threshold: float | None) -> Decisions:
-        if outputs is None:
-            widths = self.rejector.fitted.widths
-            has_sets = self.rejector.sets is not None
-            return Decisions.none(widths.get("n_classes") or 0 if has_sets else None)
-        return self.rejector.decide(outputs, threshold=threshold, invalid=self.invalid)
+    def _decided(
+        self,
+        outputs: Outputs | None,
+        threshold: float | None,
+        has_outputs: NDArray[np.bool_],
+    ) -> Decisions:
+        """Decide; samples without outputs are invalid."""
+        found = None
+        if outputs is not None:
+            found = self.rejector.decide(
+                outputs, threshold=threshold, invalid=self.invalid
+            )
+            if has_outputs.all():
+                return found
+        n, sets = has_outputs.size, None
+        if self.rejector.sets is not None:
+            width = self.rejector.fitted.widths.get("n_classes") or 0
+            sets = np.zeros((n, width), dtype=bool)
+        made = Decisions(
+            labels=np.full(n, UNKNOWN),
+            predicted=np.full(n, UNKNOWN),
+            known=np.full(n, np.nan),
+            is_invalid=np.ones(n, dtype=bool),
+            sets=sets,
+        )
+        if found is not None:
+            for name, one in vars(found).items():
+                if one is not None:
+                    getattr(made, name)[has_outputs] = one
+        return made
 
     def _outputs(self, asked: BatchRequest) -> tuple[Outputs | None, NDArray[np.bool_]]:
         """Return the outputs of a request, and which of its samples have some."""

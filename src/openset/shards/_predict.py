@@ -11,7 +11,9 @@ from typing import Any, get_args
 from openset import _check, _io
 from openset._urls import is_url
 from openset.outputs import Invalid as Keep
-from openset.rejector import Invalid, Rejector, manifest_of
+from openset.rejector import Invalid, Rejector
+from openset.rejector.files import MANIFEST
+from openset.rejector.files import read as read_file
 from openset.shards import _tables
 from openset.shards._run import INVALID
 from openset.shards._shards import Shard, read
@@ -21,7 +23,7 @@ from openset.shards._shards import Shard, read
 class Predict:
     """Classify the samples of shards, or reject them as unknown (-1).
 
-    For each shard a file is written with the columns decision, predicted, known,
+    For each shard a file is written with the columns decision, name, predicted, known,
     margin, invalid, and group and id if its samples have any. If the rejector has
     prediction sets, the column `set` holds lists of classes in Parquet, and a mask of
     samples by classes in ``.npz``.
@@ -34,7 +36,7 @@ class Predict:
         ``"parquet"`` or ``"npz"``.
     rows
         Samples in memory at a time (but a ``.npz`` shard is read as a whole).
-    plugins, key
+    plugins
         As in :meth:`openset.Rejector.load`.
     invalid
         As in :meth:`openset.Rejector.decide`: with ``"error"`` a shard with an invalid
@@ -47,7 +49,6 @@ class Predict:
     format: str = "parquet"
     rows: int = 65536
     plugins: tuple[str, ...] = ()
-    key: bytes | None = None
     caller: str = "openset predict"
     invalid: Invalid = "error"
 
@@ -60,7 +61,7 @@ class Predict:
     @property
     def identity(self) -> dict[str, Any]:
         """The content of the rejector."""
-        digest = hashlib.sha256(manifest_of(self.rejector)).hexdigest()
+        digest = hashlib.sha256(read_file(self.rejector, MANIFEST)).hexdigest()
         return {"kind": "predict", "rejector": digest, "format": self.format}
 
     def files(self, shard: Shard, out: Path) -> list[Path]:
@@ -73,7 +74,7 @@ class Predict:
 
     def load(self) -> Rejector:
         """Return the rejector."""
-        return Rejector.load(self.rejector, plugins=self.plugins, key=self.key)
+        return Rejector.load(self.rejector, plugins=self.plugins)
 
     def _write(self, opened: Rejector, shard: Shard, out: Path) -> None:
         (path,) = self.files(shard, out)
@@ -95,15 +96,7 @@ class Predict:
                 if batch.ids is not None:
                     first["id"] = str(batch.ids[row])
             n, start = n + decisions.n_invalid, start + len(batch)
-            named = {"group": batch.groups, "id": batch.ids, "set": decisions.sets}
-            yield {
-                "decision": decisions.labels,
-                "predicted": decisions.predicted,
-                "known": decisions.known,
-                "margin": opened.margins(decisions),
-                "invalid": decisions.is_invalid,
-                **{name: one for name, one in named.items() if one is not None},
-            }
+            yield opened.columns(decisions, batch)
         if n:  # before the file of decisions appears: the shard is done then
             text = json.dumps({"shard": shard.name, "n": n, **first}, indent=1)
             _io.put(record, text)

@@ -21,7 +21,7 @@ from openset import (
 )
 from openset.cli import app, main
 from openset.outputs import replaced
-from tests.unit.rejector.test_rejector import drawn
+from tests.rejector.data import drawn
 
 
 @pytest.fixture(scope="module")

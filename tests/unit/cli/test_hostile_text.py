@@ -12,7 +12,7 @@ from openset import Outputs, Rejector, Scores, detectors
 from openset._safe_text import csv_cell, visible
 from openset.cli import app
 from openset.cli._console import PlainConsole
-from tests.unit.rejector.test_rejector import drawn
+from tests.rejector.data import drawn
 
 ESCAPE = "\x1b]0;owned\x07"
 FORMULA = '=HYPERLINK("http://x","y")'

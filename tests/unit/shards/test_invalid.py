@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from openset import Outputs, Rejector, detectors, shards
 from openset.cli import app
-from tests.unit.rejector.test_rejector import drawn
+from tests.rejector.data import drawn
 
 pq = pytest.importorskip("pyarrow.parquet", reason="Parquet is optional")
 pa = pytest.importorskip("pyarrow")

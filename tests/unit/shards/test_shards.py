@@ -21,7 +21,7 @@ from openset._types import ArtefactError
 from openset.outputs import replaced
 from openset.scores import Scores
 from openset.shards._stores import Folder
-from tests.unit.rejector.test_rejector import drawn
+from tests.rejector.data import drawn
 from tests.unit.shards.fatal import Fatal
 
 pq = pytest.importorskip("pyarrow.parquet", reason="Parquet is optional")

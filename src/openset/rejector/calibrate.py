@@ -1,0 +1,223 @@
+"""From a fitted detector and validation samples to the fields of a rejector."""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _xp
+from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
+from openset.detectors import Fitted
+from openset.metrics.counts import RankingCounts, ranking_counts
+from openset.outputs import Outputs, need_outputs, need_same_classes
+from openset.outputs.seen import hashes_of, need_unseen
+from openset.rejector.network import marks_of
+from openset.rejector.sets import SetRule
+from openset.scores import Scores
+from openset.selection import (
+    SYNTHETIC_KINDS,
+    Choice,
+    leave_classes_out,
+    need_use_of_logits,
+    synthetic,
+)
+from openset.thresholds import Caution, Threshold, choose_by, objectives, report
+from openset.thresholds.alpha import Alpha
+
+_CALLER = "Rejector.calibrate"
+_FOLDS = 3  # parts of the classes, left out in turn
+_QUANTILES = 1025  # calibration scores kept per side, to compare new ones with
+# Features of calibration samples kept, to compare new ones with: rows, and numbers.
+_ROWS, _LEAST_ROWS, _NUMBERS = 256, 32, 2**20
+
+
+def fields_of(
+    fitted: Fitted | Choice,
+    *,
+    known: Outputs,
+    surrogate: Outputs | str | Sequence[Outputs | str] | None,
+    objective: str | Callable[..., Threshold] | None,
+    alpha: Alpha,
+    train: Outputs | None,
+    accept_risk: bool,
+    sets: float | None,
+    batch_size: int | None,
+    options: Mapping[str, Any],
+) -> dict[str, Any]:
+    """Choose the threshold; see :meth:`openset.Rejector.calibrate`."""
+    if isinstance(fitted, Choice):
+        objective = fitted.objective if objective is None else objective
+        alpha = fitted.alpha if alpha is None else alpha
+        if objective == fitted.objective:
+            options = {**fitted.options, **options}
+        fitted = fitted.fitted
+    rule, remedy = "a fitted detector, or a Choice", "Fit it: PostMax().fit(train)"
+    _check.instance(_CALLER, "fitted", fitted, Fitted, rule=rule, remedy=remedy)
+    need_outputs(_CALLER, "known", known)
+    if known.labels is None:
+        remedy = (
+            "Give Outputs(labels=...), the true classes; openset extract takes "
+            "them from a folder per class, or a .csv file with text and label"
+        )
+        _check.fail(_CALLER, "known", "labelled", "outputs without labels", remedy)
+    need_unseen(_CALLER, "known", known, fitted.seen)
+    if sets is not None and known.logits is None:
+        _check.fail(_CALLER, "known", "with logits, for sets", "features only")
+    fitted = fitted.with_widths_of(known)
+    listed = [surrogate] if isinstance(surrogate, Outputs | str) else surrogate or ()
+    parts = [known, *(_unknowns(one, known, fitted) for one in listed)]
+    scores = _joined([fitted.score(part, batch_size=batch_size) for part in parts])
+    objective = "osa" if objective is None else objective
+    _need_unknowns(objective, scores)
+    # The one sort: the objective and the report find these counts in use.
+    counts = ranking_counts(scores)
+    threshold = choose_by(
+        objective, scores, caller=_CALLER, alpha=alpha, options=options
+    )
+    of_known = scores.take(np.arange(len(known)))
+    near = None if train is None else _near(fitted, train, known)
+    made = report(scores, threshold, near=near)
+    rule_of_sets = None if sets is None else _rule(threshold, known, of_known, sets)
+    _heed(made.cautions, accept_risk=accept_risk)
+    return {
+        "fitted": fitted,
+        "threshold": threshold,
+        "report": made,
+        "classes": known.classes,
+        "reference": _reference(counts),
+        "reference_features": _features(known),
+        "sets": rule_of_sets,
+        "input_step": known.input_step,
+        "network": marks_of(known),
+    }
+
+
+def _need_unknowns(objective: str | Callable[..., Threshold], scores: Scores) -> None:
+    if objective in objectives(needs_unknowns=True) and not scores.n_unknown:
+        others = " or ".join(objectives(needs_unknowns=False))
+        _check.fail(
+            _CALLER,
+            "surrogate",
+            f"given for objective {objective!r}",
+            "none, and no samples labelled -1 among known",
+            "Give outputs of unknown samples, or 'mixup' to make synthetic ones; or "
+            f"use an objective that needs none: {others}",
+        )
+
+
+def _unknowns(surrogate: Outputs | str, known: Outputs, fitted: Fitted) -> Outputs:
+    if isinstance(surrogate, str):
+        _check.one_of(_CALLER, "surrogate", surrogate, SYNTHETIC_KINDS)
+        surrogate = synthetic(known, surrogate).like(known)
+    need_outputs(_CALLER, "surrogate", surrogate)
+    need_use_of_logits(_CALLER, fitted.detector, surrogate)
+    _need_classes_of(known, surrogate, "surrogate")
+    if surrogate.input_step != known.input_step:
+        steps = [one.input_step or "no step" for one in (known, surrogate)]
+        got = f"{steps[0]} for known, and {steps[1]}"
+        remedy = "Extract both with the same options"
+        rule = "of inputs perturbed by one step"
+        _check.fail(_CALLER, "known and surrogate", rule, got, remedy)
+    labels = surrogate.labels
+    if labels is None:
+        return surrogate.as_unknown()
+    if int(labels.max()) != UNKNOWN:
+        n_known = int(np.count_nonzero(labels != UNKNOWN))
+        _check.fail(
+            _CALLER,
+            "surrogate",
+            "unknown samples only (label -1, or no labels)",
+            f"{n_known} samples of known classes",
+            "Move them to known, or label them -1 if the network was not trained on "
+            "their classes",
+        )
+    return surrogate
+
+
+def _need_classes_of(known: Outputs, outputs: Outputs, name: str) -> None:
+    need_same_classes(_CALLER, outputs, known.classes, of="known", name=name)
+
+
+def _joined(parts: list[Scores]) -> Scores:
+    """Put scores together; parts without groups get the empty name, if any has one."""
+    if any(part.groups is not None for part in parts):
+        parts = [
+            replace(part, groups=np.full(len(part), ""))
+            if part.groups is None
+            else part
+            for part in parts
+        ]
+    return Scores.concat(parts)
+
+
+def _rule(
+    threshold: Threshold, known: Outputs, scores: Scores, coverage: float
+) -> SetRule:
+    """Compute the limit of prediction sets from accepted known samples."""
+    kept = threshold.accepts(scores) & (scores.labels != UNKNOWN)
+    logits = _xp.to_numpy(known.logits)[kept]
+    labels = scores.labels[kept]
+    return SetRule.calibrate(logits, labels, coverage=coverage, caller=_CALLER)
+
+
+def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
+    """Leave known classes out; None where the detector cannot be fitted without."""
+    need_outputs(_CALLER, "train", train)
+    _need_classes_of(known, train, "train")
+    if train.labels is None or train.logits is None:
+        remedy = "Give the outputs the detector was fitted on"
+        rule = "outputs with labels and logits"
+        _check.fail(_CALLER, "train", rule, repr(train), remedy)
+    # A detector that learns nothing has no record of them, but the network has.
+    need_unseen(_CALLER, "known", known, hashes_of(train))
+    folds = min(_FOLDS, np.unique(known.labels).size)  # type: ignore[arg-type]
+    try:
+        return leave_classes_out(fitted.detector, train, known, folds=folds)
+    except ValueError:
+        return None
+
+
+def _heed(cautions: Sequence[Caution], *, accept_risk: bool) -> None:
+    """Refuse a threshold that collapses; warn of everything else."""
+    errors = [str(one) for one in cautions if one.severity == "error"]
+    if errors and not accept_risk:
+        msg = (
+            f"{_CALLER}: {'; '.join(errors)}. Look at the data (labels, signs, "
+            "surrogate), try another detector or objective, or take the threshold as "
+            "it is: accept_risk=True"
+        )
+        raise CalibrationError(msg)
+    for one in cautions:
+        warnings.warn(str(one), CalibrationWarning, stacklevel=4)  # the caller's line
+
+
+def _reference(counts: RankingCounts) -> dict[str, NDArray[np.float64]]:
+    """Return evenly spaced quantiles of the scores of both sides."""
+    found: dict[str, NDArray[np.float64]] = {}
+    sides: tuple[Literal["known", "unknown"], ...] = ("known", "unknown")
+    for side, n in zip(sides, (counts.n_known, counts.n_unknown), strict=True):
+        if n:
+            # Scores of the data, not means of two: ±inf must stay what they are. The
+            # places are integers: as shares of 1, some would be rounded to the next.
+            size = min(n, _QUANTILES)
+            places = -(-np.arange(size) * (n - 1) // max(size - 1, 1))
+            found[side] = _check.frozen(counts.ascending(side, places))
+    return found
+
+
+def _features(known: Outputs) -> NDArray[Any] | None:
+    """Draw known samples, and return their features."""
+    if known.features is None or known.labels is None:
+        return None
+    rows = np.flatnonzero(known.labels != UNKNOWN)
+    n = min(_ROWS, rows.size, _NUMBERS // int(known.features.shape[1]))
+    if n < _LEAST_ROWS:
+        return None
+    drawn = np.sort(np.random.default_rng(0).choice(rows, n, replace=False))
+    found = _xp.to_numpy(known.take(drawn).features)
+    with np.errstate(over="ignore"):
+        small = found.astype(np.float32)
+    return _check.frozen(small if np.isfinite(small).all() else found)

@@ -1,0 +1,261 @@
+"""A rejector as a folder: ``manifest.json``, which people can read, and its arrays.
+
+::
+
+    manifest.json     kind, schema, detector {name, params, classes, widths, names},
+                      threshold, classes, report, sets, input_step,
+                      state {file, sha256}, versions, sha256 (of all other entries)
+    state-HASH.npz    state.* (what the detector learnt), seen.* (hashes of the samples
+                      it was fitted on), reference.* (quantiles of the calibration
+                      scores), network.* (marks of the network), features
+
+The arrays are written beside those of an earlier rejector, under a name of their own.
+Then the manifest is replaced in one step: there is always a complete rejector.
+"""
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _io, _npz, _optional, _xp
+from openset._types import ArtefactError
+from openset._version import __version__
+from openset.detectors import Fitted, remade
+from openset.outputs import Outputs, named_layers
+from openset.rejector.sets import SetRule
+from openset.thresholds import Report, Threshold
+
+if TYPE_CHECKING:
+    from openset.rejector.rejector import Rejector  # it imports us
+
+MANIFEST = "manifest.json"
+_KIND, _SCHEMA = "openset.Rejector", 1
+_CALLER = "Rejector.load"
+_ABANDONED = 60  # seconds: who wrote a file that long ago is not about to name it
+# What damage and forgery make of the entries of a manifest.
+_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+
+
+def save(rejector: "Rejector", folder: Path) -> Path:
+    """Write both files, and remove the arrays of the rejector that was there."""
+    check_destination(folder)
+    fitted, sets = rejector.fitted, rejector.sets
+    groups: dict[str, Mapping[str, Any]] = {
+        "state": fitted.state,
+        "seen": fitted.seen,
+        "reference": rejector.reference,
+        "network": rejector.network,
+    }
+    arrays = {
+        f"{group}.{name}": _xp.to_numpy(array)
+        for group, named in groups.items()
+        for name, array in named.items()
+    }
+    if rejector.reference_features is not None:
+        arrays["features"] = rejector.reference_features
+    manifest: dict[str, Any] = {
+        "kind": _KIND,
+        "schema": _SCHEMA,
+        "detector": {
+            "name": fitted.detector.name,
+            "params": fitted.detector.params(),
+            "classes": fitted.detector.origins(caller="Rejector.save"),
+            "widths": dict(fitted.widths),
+            "names": list(fitted.classes),
+            "layers": [list(pair) for pair in fitted.layers],
+        },
+        "threshold": rejector.threshold.to_dict(),
+        "classes": list(rejector.classes),
+        "report": rejector.report.to_dict(),
+        "sets": None if sets is None else sets.to_dict(),
+        "input_step": rejector.input_step,
+        "versions": {
+            "openset": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+    replaced = _state_of(folder)
+    content = _npz.to_bytes(folder, arrays)
+    digest = hashlib.sha256(content).hexdigest()
+    name = f"state-{digest[:16]}.npz"
+    manifest["state"] = {"file": name, "sha256": digest}
+    manifest["sha256"] = _digest(manifest)
+    text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
+    _io.put(folder / name, content)
+    _io.put(folder / MANIFEST, text + "\n")
+    _tidy(folder, keep=name, replaced=replaced)
+    return folder
+
+
+def _state_of(folder: Path) -> str:
+    """Return the name of the arrays that are in use; "" if there is no rejector."""
+    with suppress(OSError, *_DAMAGE):
+        return str(json.loads((folder / MANIFEST).read_bytes())["state"]["file"])
+    return ""
+
+
+def _tidy(folder: Path, *, keep: str, replaced: str) -> None:
+    """Remove the arrays that were replaced, and what a killed save has left."""
+    before = time.time() - _ABANDONED
+    for pattern in ("state-*.npz", ".state-*", f".{MANIFEST}.*"):
+        for path in folder.glob(pattern):
+            # Another process that saves a rejector here has files, too.
+            with suppress(OSError):
+                is_old = path.name == replaced or path.stat().st_mtime < before
+                if is_old and path.name != keep:
+                    path.unlink()
+
+
+def check_destination(
+    folder: str | Path, *, caller: str = "Rejector.save", name: str = "folder"
+) -> None:
+    """Refuse a folder that holds something other than a rejector."""
+    folder, ours = Path(folder), (MANIFEST, "state-", ".state-", f".{MANIFEST}.")
+    is_ours = not folder.exists() or (
+        folder.is_dir()
+        and (
+            (folder / MANIFEST).exists()
+            or all(path.name.startswith(ours) for path in folder.iterdir())
+        )
+    )
+    if not is_ours:
+        rule = f"a new folder, or one with a rejector ({MANIFEST})"
+        _check.fail(caller, name, rule, f"{folder}, which holds something else")
+
+
+def load(folder: str | Path, plugins: Sequence[str]) -> dict[str, Any]:
+    """Return the fields of a rejector; raise ArtefactError for a damaged one."""
+    manifest = _manifest(folder)
+    try:
+        parts = _parts(folder, manifest, plugins)
+        _try_out(parts["fitted"])
+    except (ArtefactError, ImportError):
+        raise
+    except (*_DAMAGE, MemoryError) as error:
+        msg = f"{_CALLER}: {folder} is damaged ({error!r}). Calibrate again"
+        raise ArtefactError(msg) from error
+    return parts
+
+
+def _manifest(folder: str | Path) -> dict[str, Any]:
+    """Return the manifest, if nobody has changed it."""
+    place = f"{_CALLER}: {folder}/{MANIFEST}"
+    try:
+        manifest = json.loads(read(folder, MANIFEST))
+        kind, schema = manifest.get("kind"), manifest.get("schema")
+    except FileNotFoundError as error:
+        msg = f"{_CALLER}: {folder} is not a rejector: it has no {MANIFEST}"
+        raise FileNotFoundError(msg) from error
+    except _DAMAGE as error:
+        msg = f"{place} is damaged or truncated: not JSON ({error})"
+        raise ArtefactError(msg) from error
+    if (kind, schema) != (_KIND, _SCHEMA):
+        rule, got = f"{_KIND} of schema {_SCHEMA}", f"{kind} of schema {schema}"
+        remedy = "Upgrade openset to read newer files"
+        _check.fail(place, "it", rule, got, remedy, error=ArtefactError)
+    if manifest.pop("sha256", None) != _digest(manifest):
+        msg = (
+            f"{place} was changed after it was written: its sha256 does not match its "
+            "content. Calibrate again, or restore the file"
+        )
+        raise ArtefactError(msg)
+    return dict(manifest)
+
+
+def _parts(
+    folder: str | Path, manifest: Mapping[str, Any], plugins: Sequence[str]
+) -> dict[str, Any]:
+    written, sets = manifest["detector"], manifest["sets"]
+    detector = remade(
+        written["name"],
+        written["params"],
+        written["classes"],
+        caller=_CALLER,
+        path=f"{folder}/{MANIFEST}",
+        plugins=plugins,
+    )
+    threshold = Threshold.from_dict(manifest["threshold"])
+    report = Report.from_dict(manifest["report"], threshold)
+    groups = _arrays(folder, manifest["state"])
+    return {
+        "fitted": Fitted(
+            detector=detector,
+            state=groups["state"],
+            widths=dict(written["widths"]),
+            classes=tuple(map(str, written["names"])),
+            layers=named_layers(written["layers"]),
+            seen=groups["seen"],
+        ),
+        "threshold": threshold,
+        "report": report,
+        "classes": tuple(map(str, manifest["classes"])),
+        "reference": {"known": groups["reference"]["known"], **groups["reference"]},
+        "reference_features": groups["features"].get(""),
+        "sets": None if sets is None else SetRule.from_dict(sets),
+        "input_step": str(manifest["input_step"]),
+        "network": groups["network"],
+    }
+
+
+def _arrays(
+    folder: str | Path, state: Mapping[str, str]
+) -> dict[str, dict[str, NDArray[Any]]]:
+    """Return the arrays that the manifest was written for, by group and name."""
+    name, path = state["file"], f"{folder}/{state['file']}"
+    if name != Path(name).name:  # its hash is right, and it may still be a forger's
+        _check.fail(path, "state", "beside the manifest", name, error=ArtefactError)
+    try:
+        content = read(folder, name)
+    except FileNotFoundError as error:
+        msg = (
+            f"{_CALLER}: {path} is missing. If another rejector is being saved there, "
+            "load it again; else restore the file, or calibrate again"
+        )
+        raise ArtefactError(msg) from error
+    if hashlib.sha256(content).hexdigest() != state["sha256"]:
+        msg = (
+            f"{_CALLER}: {path} was changed after it was written: its sha256 is not "
+            "that of the manifest. Restore it, or calibrate again"
+        )
+        raise ArtefactError(msg)
+    groups: dict[str, dict[str, NDArray[Any]]] = {
+        group: {} for group in ("state", "seen", "reference", "network", "features")
+    }
+    for key, array in _npz.read(_CALLER, path, content=content).items():
+        group, _, inner = key.partition(".")
+        groups[group][inner] = array
+    return groups
+
+
+def _try_out(fitted: Fitted) -> None:
+    """Score a made-up sample: arrays of another detector raise here, not in service."""
+    sizes = {"logits": "n_classes", "features": "n_features"}
+    widths = {name: fitted.widths.get(size) for name, size in sizes.items()}
+    rows = {name: np.ones((1, width)) for name, width in widths.items() if width}
+    if rows:
+        with np.errstate(all="ignore"):
+            fitted.known(Outputs(**rows))
+
+
+def read(folder: str | Path, name: str) -> bytes:
+    """Return the bytes of a file in a folder, or below a URL that fsspec knows."""
+    if isinstance(folder, str) and "://" in folder:
+        fsspec = _optional.optional("fsspec", "cloud")
+        with fsspec.open(f"{folder.rstrip('/')}/{name}", "rb") as stream:
+            return bytes(stream.read())
+    return Path(folder, name).read_bytes()
+
+
+def _digest(manifest: Mapping[str, Any]) -> str:
+    # NaN, which we never write, has a hash as well: that of a changed file.
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

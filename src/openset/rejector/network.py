@@ -1,0 +1,133 @@
+"""What tells the network of the calibration from another one of the same width.
+
+If the hidden units of a network are permuted, its logits and its accuracy stay the
+same, and a detector of its features rejects every sample. So a rejector keeps a part of
+the last layer, and the mean of each feature.
+"""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _xp
+from openset._types import UNKNOWN, CalibrationWarning
+from openset.outputs import Outputs
+
+Marks: TypeAlias = Mapping[str, NDArray[Any]]
+
+_CLASSES = 8  # rows of the last layer that are kept
+_ROWS = 256  # samples looked at
+_FEWEST_ROWS, _FEWEST_UNITS = 32, 16  # for the means of features
+_ROUNDING = 0.05  # of the logits, in half precision or of weights in 8 bits
+_OTHER = 0.2  # of the logits' spread: not the same last layer
+# Correlation of mean features: of each class with all, and of another network.
+_ALIKE, _UNLIKE = 0.6, 0.3
+
+
+def marks_of(known: Outputs) -> dict[str, NDArray[Any]]:
+    """Keep rows of the last layer, if it fits the logits, and mean features.
+
+    The means are kept only if those of every class resemble them: else samples of some
+    classes alone would look like another network.
+    """
+    found: dict[str, NDArray[Any]] = {}
+    features, logits = _rows(known.features), _rows(known.logits)
+    if features is None:
+        return found
+    if known.weight is not None and known.bias is not None:
+        weight = _xp.to_numpy(known.weight[:_CLASSES, ...]).astype(np.float64)
+        bias = _xp.to_numpy(known.bias[:_CLASSES]).astype(np.float64)
+        if logits is not None and _misfit(features, logits, weight, bias) < _ROUNDING:
+            found |= {"weight": weight, "bias": bias}
+    if known.labels is None or features.shape[1] < _FEWEST_UNITS:
+        return found
+    labels = known.labels[_places(len(known))]
+    classes = np.unique(labels[labels != UNKNOWN])
+    with np.errstate(all="ignore"):  # of infinite or huge numbers
+        means = np.stack([features[labels == c].mean(axis=0) for c in classes])
+        mean = means.mean(axis=0)
+    is_enough = len(features) >= _FEWEST_ROWS and np.isfinite(mean).all()
+    if is_enough and _correlations(means, mean).min() > _ALIKE:
+        found["mean"] = mean
+    return found
+
+
+def warn_of_another(caller: str, outputs: Outputs, marks: Marks) -> None:
+    """Warn if outputs are not of the network whose marks these are."""
+    features, logits = _rows(outputs.features), _rows(outputs.logits)
+    if features is None or not marks:
+        return
+    why = ""
+    if "weight" in marks and logits is not None:
+        misfit = _misfit(features, logits, marks["weight"], marks["bias"])
+        if misfit > _OTHER:
+            why = (
+                "the last layer of that network gives other logits for their features, "
+                f"by {misfit:.0%} of their spread"
+            )
+    elif "mean" in marks and len(features) >= _FEWEST_ROWS:
+        with np.errstate(all="ignore"):
+            mean = features.mean(axis=0)
+            is_as_wide = mean.std() > marks["mean"].std() / 2  # no mere noise
+        (correlation,) = _correlations(mean[None], marks["mean"])
+        if correlation < _UNLIKE and is_as_wide:
+            why = (
+                "the means of their features are in no relation to those of the "
+                f"calibration samples (correlation {correlation:.2f})"
+            )
+    if why:
+        msg = (
+            f"{caller}: outputs seem to be of another network than the rejector was "
+            f"calibrated on: {why}. Decisions on them mean nothing: calibrate on "
+            "outputs of this network"
+        )
+        warnings.warn(msg, CalibrationWarning, stacklevel=2)
+
+
+def _places(n: int) -> NDArray[np.intp]:
+    """Return evenly spaced places: samples are often sorted by class."""
+    return np.unique(np.linspace(0, n - 1, min(n, _ROWS)).astype(int))
+
+
+def _rows(array: Any) -> NDArray[np.float64] | None:
+    if array is None:
+        return None
+    places = _places(array.shape[0])
+    if not _xp.is_numpy_array(array):
+        xp = _xp.array_namespace(array)
+        index = xp.asarray(places, device=_xp.device(array))
+        return _xp.to_numpy(xp.take(array, index, axis=0)).astype(np.float64)
+    return array[places].astype(np.float64)
+
+
+def _misfit(
+    features: NDArray[np.float64],
+    logits: NDArray[np.float64],
+    weight: NDArray[np.float64],
+    bias: NDArray[np.float64],
+) -> float:
+    """Return the distance of logits from those of a layer, as a share of their spread.
+
+    Logits may be scaled by one number, and shifted by one for each sample.
+    """
+    with np.errstate(all="ignore"):
+        pairs = logits[:, : len(bias)], features @ weight.T + bias
+        given, found = (one - one.mean(axis=1, keepdims=True) for one in pairs)
+        rows = np.isfinite(given).all(axis=1) & np.isfinite(found).all(axis=1)
+        given, found = given[rows], found[rows]
+        scale = max(float((given * found).sum() / (found**2).sum()), 0.0)
+        share = np.linalg.norm(given - scale * found) / np.linalg.norm(given)
+    return float(np.nan_to_num(share))  # without spread there is nothing to compare
+
+
+def _correlations(
+    rows: NDArray[np.float64], mean: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the correlation of each row with these means; NaN is 0."""
+    with np.errstate(all="ignore"):
+        rows, mean = rows - rows.mean(axis=1, keepdims=True), mean - mean.mean()
+        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(mean)
+        return np.nan_to_num(rows @ mean / lengths)

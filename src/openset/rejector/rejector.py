@@ -1,0 +1,483 @@
+"""`Rejector`: decides for each sample whether it is of a known class or unknown."""
+
+import csv
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _io, _npz, _xp
+from openset._safe_text import csv_cell
+from openset._types import UNKNOWN, Array, InvalidSamplesError
+from openset.detectors import Fitted
+from openset.outputs import (
+    Outputs,
+    need_kind,
+    need_outputs,
+    need_same_classes,
+    replaced,
+)
+from openset.outputs.seen import need_unseen
+from openset.rejector import files
+from openset.rejector.calibrate import fields_of
+from openset.rejector.decisions import Decisions
+from openset.rejector.network import Marks, warn_of_another
+from openset.rejector.sets import SetRule
+from openset.scores import Scores
+from openset.selection import Choice
+from openset.thresholds import Caution, Operation, Report, Threshold, operate
+from openset.thresholds.alpha import Alpha
+
+Invalid = Literal["error", "reject"]
+"""What a rejector does with invalid samples."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Rejector:
+    """A fitted detector and the threshold on its scores.
+
+    Made by :meth:`calibrate` or :meth:`load`; never changed afterwards.
+
+    Attributes
+    ----------
+    fitted
+        The fitted detector.
+    threshold
+        Samples with a knownness of at least its value are accepted.
+    report
+        What the threshold does on the calibration samples.
+    classes
+        Names of the known classes, if the calibration samples had them.
+    reference
+        Evenly spaced quantiles of the calibration scores, smallest first: at most 1025
+        of the known samples (``"known"``) and as many of the unknown ones
+        (``"unknown"``), if there were any.
+    reference_features
+        Features of at most 256 known calibration samples, drawn at random; None without
+        features, or with too few samples.
+    sets
+        The rule of the prediction sets, if there are any.
+    input_step
+        How the inputs of the calibration were perturbed along a gradient (ODIN), if
+        they were: outputs of other inputs are refused.
+    network
+        A part of the last layer and the mean features: outputs that seem to be of
+        another network than those of the calibration are warned of.
+
+    Examples
+    --------
+    >>> from openset import detectors
+    >>> train = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
+    >>> fitted = detectors.MSP().fit(train)
+    >>> known = Outputs(logits=[[3.0, 0.0], [0.0, 2.0]], labels=[0, 1])
+    >>> surrogate = Outputs(logits=[[1.0, 0.5], [0.1, 0.2]], labels=[-1, -1])
+    >>> rejector = Rejector.calibrate(fitted, known=known, surrogate=surrogate)
+    >>> rejector.threshold.value
+    2.0
+    >>> rejector.predict(Outputs(logits=[[0.0, 5.0], [1.0, 1.0]]))
+    array([ 1, -1])
+    """
+
+    fitted: Fitted
+    threshold: Threshold
+    report: Report
+    classes: tuple[str, ...] = ()
+    reference: Mapping[str, NDArray[np.float64]]
+    reference_features: NDArray[Any] | None = None
+    sets: SetRule | None = None
+    input_step: str = ""
+    network: Marks = field(default_factory=dict)
+
+    @classmethod
+    def calibrate(
+        cls,
+        fitted: Fitted | Choice,
+        *,
+        known: Outputs,
+        surrogate: Outputs | str | Sequence[Outputs | str] | None = None,
+        objective: str | Callable[..., Threshold] | None = None,
+        alpha: Alpha = None,
+        train: Outputs | None = None,
+        accept_risk: bool = False,
+        sets: float | None = None,
+        batch_size: int | None = None,
+        **options: Any,
+    ) -> Self:
+        """Choose the threshold on known validation samples and surrogate unknowns.
+
+        Parameters
+        ----------
+        fitted
+            A fitted detector, or the result of :func:`openset.selection.choose`.
+        known
+            Labelled outputs the detector was not fitted on: training samples among them
+            are refused. Samples labelled -1 are used like `surrogate`.
+        surrogate
+            Outputs of unknown samples (labels -1, or none), one set or several.
+            ``"mixup"`` or ``"left-out"`` makes synthetic ones from `known`
+            (:func:`openset.selection.synthetic`), and the report says so. Not needed
+            for ``"at_tpr"`` and ``"conformal"``.
+        objective
+            Name of a function of :mod:`openset.thresholds` (``"osa"``,
+            ``"worst_group"``, ``"by_cost"``, ``"at_fpr"``, ``"at_tpr"``,
+            ``"conformal"``), or any function from scores to a threshold. By default the
+            objective of the choice, else ``"osa"``.
+        alpha
+            Weight of the known samples, for the objectives that have one. By default
+            that of the choice, else 0.5; ``"counts"`` takes the share of known samples
+            in the calibration data.
+        train
+            The outputs the detector was fitted on. With them, known classes are left
+            out in turn and stand in for unknowns that resemble the known classes
+            (:func:`openset.selection.leave_classes_out`), to check whether the
+            threshold suits such unknowns.
+        accept_risk
+            Return a rejector even if its threshold rejects or accepts nearly
+            everything, instead of raising an error.
+        sets
+            A share such as 0.9: also give each accepted sample a set of classes
+            (:class:`SetRule`) that contains its class for this share of the accepted
+            known samples, so that the answer is "one of these" or "unknown".
+        batch_size
+            Samples scored at a time.
+        **options
+            Passed to the objective, e.g. ``fpr=0.01``.
+
+        Raises
+        ------
+        CalibrationError
+            If the threshold would reject or accept nearly everything (codes CAL001 and
+            CAL002) and the risk is not accepted.
+
+        Warns
+        -----
+        CalibrationWarning
+            For every other sign that the threshold may not work on new data;
+            `report.cautions` lists them all.
+        """
+        fields = fields_of(
+            fitted,
+            known=known,
+            surrogate=surrogate,
+            objective=objective,
+            alpha=alpha,
+            train=train,
+            accept_risk=accept_risk,
+            sets=sets,
+            batch_size=batch_size,
+            options=options,
+        )
+        return cls(**fields)
+
+    def __repr__(self) -> str:
+        return f"Rejector({self.fitted.detector!r}, threshold {self.threshold})"
+
+    @property
+    def cautions(self) -> tuple[Caution, ...]:
+        """Signs in the calibration data that the threshold may not work on new data."""
+        return self.report.cautions
+
+    def score(self, outputs: Outputs, *, batch_size: int | None = None) -> Scores:
+        """Return the detector's scores. Unlabelled samples get the label -1 in them."""
+        return self._score(outputs, batch_size, None)
+
+    def _score(
+        self,
+        outputs: Outputs,
+        batch_size: int | None,
+        rows: NDArray[np.int64] | None,
+    ) -> Scores:
+        self._check(outputs)
+        if outputs.labels is None:
+            # Labels are not used in scoring, only copied to the result.
+            outputs = outputs.as_unknown()
+        scores = self.fitted.score(outputs, batch_size=batch_size, rows=rows)
+        warn_of_another("Rejector", outputs, self.network)
+        return scores
+
+    def decide(
+        self,
+        outputs: Outputs,
+        *,
+        threshold: float | None = None,
+        batch_size: int | None = None,
+        invalid: Invalid = "error",
+    ) -> Decisions:
+        """Return the decisions with the scores they are based on, in one pass.
+
+        Parameters
+        ----------
+        outputs
+            Labelled or not.
+        threshold
+            Used instead of the calibrated one. The coverage of prediction sets is only
+            calibrated for the latter.
+        batch_size
+            Samples scored at a time.
+        invalid
+            What to do with samples that have no answer: with NaN, of a class that is
+            not determined, or whose score is NaN. ``"error"`` raises
+            `InvalidSamplesError`. ``"reject"`` answers -1 for them and marks them in
+            `Decisions.is_invalid`; all others are decided as if these were not there.
+            Give ``Outputs(..., invalid="keep")``.
+
+        Examples
+        --------
+        >>> from openset import detectors
+        >>> known = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
+        >>> rejector = Rejector.calibrate(
+        ...     detectors.MSP().fit(known), known=known, objective="at_tpr"
+        ... )
+        >>> new = Outputs(logits=[[0.0, 5.0], [np.nan, 1.0]], invalid="keep")
+        >>> decided = rejector.decide(new, invalid="reject")
+        >>> decided.labels, decided.is_invalid
+        (array([ 1, -1]), array([False,  True]))
+        """
+        _check.one_of("Rejector.decide", "invalid", invalid, get_args(Invalid))
+        need_kind("Rejector.decide", "outputs", outputs)
+        n = len(outputs)
+        bad = np.zeros(n, dtype=bool)
+        if invalid == "reject":
+            bad = outputs.is_invalid.copy()
+            outputs = replaced(outputs, invalid="error")
+            self._check(outputs)  # now, as all samples may be invalid
+            self.fitted.check_outputs(outputs)
+        labels, predicted = np.full(n, UNKNOWN), np.full(n, UNKNOWN)
+        known = np.full(n, np.nan)
+        while not bad.all():
+            rows = np.flatnonzero(~bad) if bad.any() else None
+            try:
+                scores = self._score(outputs, batch_size, rows)
+            except InvalidSamplesError as error:
+                new = list(error.rows)
+                if invalid == "error" or bad[new].all():  # it would raise for ever
+                    raise
+                bad[new] = True
+                continue
+            known[~bad], predicted[~bad] = scores.known, scores.predicted
+            labels[~bad] = (
+                self.threshold.decide(scores)
+                if threshold is None
+                else scores.decided(threshold)
+            )
+            break
+        sets = None
+        if self.sets is not None:
+            if outputs.logits is None:
+                rule = "with logits, from which prediction sets are made"
+                _check.fail("Rejector.decide", "outputs", rule, "features only")
+            sets = self.sets.contains(_xp.to_numpy(outputs.logits))
+            sets[labels == UNKNOWN] = False
+        return Decisions(
+            labels=labels, predicted=predicted, known=known, is_invalid=bad, sets=sets
+        )
+
+    def predict(
+        self,
+        outputs: Outputs,
+        *,
+        batch_size: int | None = None,
+        invalid: Invalid = "error",
+    ) -> NDArray[np.int64]:
+        """Return the class of each sample, or -1 for unknown.
+
+        With ``invalid="reject"`` it is -1 for invalid samples too: see :meth:`decide`.
+        """
+        return self.decide(outputs, batch_size=batch_size, invalid=invalid).labels
+
+    def known(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return the knownness of each sample, larger = more known."""
+        self._check(outputs)
+        return self.fitted.known(outputs, batch_size=batch_size)
+
+    def typical(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> NDArray[np.float64]:
+        """Return the knownness on a scale from 0 to 1 that detectors share.
+
+        It is the share of known calibration samples whose knownness is not above the
+        sample's: uniformly distributed for new known samples, near 0 for unknowns.
+        """
+        grid = self.reference["known"]
+        known = self.known(outputs, batch_size=batch_size)
+        return np.searchsorted(grid, known, side="right") / grid.size
+
+    def operate(
+        self,
+        outputs: Outputs,
+        *,
+        alpha: Alpha = None,
+        batch_size: int | None = None,
+    ) -> Operation:
+        """Report operational open-set accuracy on a labelled test set.
+
+        Raises if the detector was fitted, or the threshold chosen, on these samples.
+        `alpha` is the weight of the known samples in the reported accuracy; by default
+        that of the threshold, else 0.5.
+        """
+        self._check(outputs)
+        need_unseen("Rejector.operate", "outputs", outputs, self.fitted.seen)
+        scores = self.fitted.score(outputs, batch_size=batch_size)
+        return operate(self.threshold, scores, alpha_test=alpha)
+
+    def margins(self, scores: Scores | Decisions) -> NDArray[np.float64]:
+        """Return knownness minus threshold; a sample is accepted iff it is >= 0.
+
+        Invalid samples of decisions have none: NaN.
+        """
+        threshold = self.threshold.of(scores.predicted)
+        same = scores.known == threshold  # inf - inf is NaN
+        with np.errstate(invalid="ignore"):
+            return np.where(same, 0.0, scores.known - threshold)
+
+    def columns(self, decisions: Decisions, outputs: Outputs) -> dict[str, Any]:
+        """Return decisions as columns, the same in every file, table and answer.
+
+        They are `decision` (class or -1), `name`, `predicted` (class before rejection),
+        `known`, `margin` and `invalid`; `group` and `id` of the outputs, if they have
+        any; and, with prediction sets, `set`, a mask of samples by classes.
+        """
+        n_classes = max(int(decisions.labels.max(initial=0)) + 1, len(self.classes))
+        names = [self.name_of(label) for label in (*range(n_classes), UNKNOWN)]
+        columns = {
+            "decision": decisions.labels,
+            "name": np.array(names)[decisions.labels],
+            "predicted": decisions.predicted,
+            "known": decisions.known,
+            "margin": self.margins(decisions),
+            "invalid": decisions.is_invalid,
+            "group": outputs.groups,
+            "id": outputs.ids,
+            "set": decisions.sets,
+        }
+        return {name: one for name, one in columns.items() if one is not None}
+
+    def rows(self, decisions: Decisions, outputs: Outputs) -> list[dict[str, Any]]:
+        """Return one plain record per sample: the columns, NaN as None, sets by name.
+
+        Examples
+        --------
+        >>> from openset import detectors
+        >>> known = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
+        >>> rejector = Rejector.calibrate(
+        ...     detectors.MaxLogit().fit(), known=known, objective="at_tpr"
+        ... )
+        >>> new = Outputs(logits=[[0.0, 5.0]], ids=["a.png"])
+        >>> rejector.rows(rejector.decide(new), new)
+        [{'decision': 1, 'name': '1', 'predicted': 1, 'known': 5.0, 'margin': 1.0, \
+'invalid': False, 'id': 'a.png'}]
+        """
+        lists = {k: a.tolist() for k, a in self.columns(decisions, outputs).items()}
+        for name in ("known", "margin"):
+            lists[name] = [None if one != one else one for one in lists[name]]  # noqa: PLR0124  # NaN
+        if decisions.set_classes is not None:
+            named = [[self.name_of(c) for c in one] for one in decisions.set_classes]
+            lists["set"] = named
+        each = zip(*lists.values(), strict=True)
+        return [dict(zip(lists, row, strict=True)) for row in each]
+
+    def csv(self, decisions: Decisions, outputs: Outputs) -> str:
+        """Return the rows as CSV, safe to open in a spreadsheet; sets as ``a|b``."""
+        rows = self.rows(decisions, outputs)
+        text = io.StringIO(newline="")
+        writer = csv.DictWriter(text, ["row", *rows[0]], lineterminator="\n")
+        writer.writeheader()
+        for i, row in enumerate(rows):
+            flat = {n: "|".join(x) if n == "set" else x for n, x in row.items()}
+            writer.writerow({n: csv_cell(x) for n, x in (("row", i), *flat.items())})
+        return text.getvalue()
+
+    def save_decisions(
+        self, path: str | Path, decisions: Decisions, outputs: Outputs
+    ) -> Path:
+        """Write decisions as ``.csv`` (see :meth:`csv`) or ``.npz`` (the columns)."""
+        path = Path(path)
+        _check.ending("Rejector.save_decisions", path, [".csv", ".npz"])
+        if path.suffix == ".npz":
+            _npz.write(path, self.columns(decisions, outputs))
+        else:
+            _io.put(path, self.csv(decisions, outputs))
+        return path
+
+    def name_of(self, label: int) -> str:
+        """Return the name of a class; "unknown" for -1.
+
+        A class that is itself called "unknown" is "unknown (class 3)", as it must not
+        be taken for a rejected sample.
+        """
+        if label == UNKNOWN:
+            return "unknown"
+        name = self.classes[label] if label < len(self.classes) else str(label)
+        return f"unknown (class {label})" if name == "unknown" else name
+
+    def to(self, like: Array) -> Self:
+        """Move the detector to the library and device of an array."""
+        return replace(self, fitted=self.fitted.to(like))
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a folder with ``manifest.json`` and one ``.npz``. No pickle.
+
+        An existing rejector is replaced in one step: a process that is killed leaves
+        either the old one or the new one. The hashes in the manifest detect damage; to
+        detect deliberate changes sign the folder, for example with sigstore.
+        """
+        return files.save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path, *, plugins: Sequence[str] = ()) -> Self:
+        """Read what :meth:`save` wrote.
+
+        Raises `ArtefactError` if the folder is damaged, truncated, changed since it was
+        saved, or written by a newer version; the message says which.
+
+        Parameters
+        ----------
+        folder
+            What :meth:`save` wrote; or the URL of such a folder, ``s3://...``,
+            ``https://...`` or another one that fsspec knows (extra ``cloud``).
+        plugins
+            Detectors from outside the package that may be imported, each as
+            ``"package.module:Class"``. The file does not decide what is imported: only
+            detectors that come with openset, that are registered already, that an
+            installed package offers, or that are named here are used.
+        """
+        return cls(**files.load(folder, plugins))
+
+    def check_network(self, caller: str, name: str, **got: int | None) -> None:
+        """Raise unless a network has as many classes and features as the rejector."""
+        for what, found in got.items():
+            wanted = self.fitted.widths.get(what)
+            if wanted and found and wanted != found:
+                rule, remedy = f"{wanted}, as in the rejector", "Use the same model"
+                _check.fail(caller, f"{what} of {name}", rule, found, remedy)
+
+    def _check(self, outputs: Outputs) -> None:
+        """Raise unless these are valid outputs of the rejector's network."""
+        need_outputs("Rejector", "outputs", outputs)
+        of = "the rejector"
+        need_same_classes("Rejector", outputs, self.classes, of=of, name="outputs")
+        wanted, got = self.input_step, outputs.input_step
+        if got != wanted:
+            _check.fail(
+                "Rejector",
+                "outputs",
+                f"of inputs {f'perturbed by {wanted}' if wanted else 'as they are'}, "
+                "as in the calibration",
+                f"inputs perturbed by {got}" if got else "inputs as they are",
+                "Extract them anew for this rejector: openset extract NETWORK DATA "
+                "--rejector FOLDER. If code of your own perturbed them, say so: "
+                "Outputs(..., input_step=rejector.input_step)",
+            )
+
+
+def need_rejector(caller: str, value: object) -> None:
+    """Raise TypeError if the argument is not a rejector."""
+    remedy = "Calibrate one first: Rejector.calibrate(fitted, known=...)"
+    rule = "a Rejector"
+    _check.instance(caller, "rejector", value, Rejector, rule=rule, remedy=remedy)

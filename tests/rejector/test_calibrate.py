@@ -1,0 +1,363 @@
+"""Calibration: what it takes and refuses, its cautions, and its one sort."""
+
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from openset import (
+    CalibrationError,
+    CalibrationWarning,
+    Outputs,
+    Rejector,
+    Scores,
+    detectors,
+    metrics,
+    selection,
+    thresholds,
+)
+from tests.rejector import data
+
+N = 3000
+
+
+def drawn(n=N, *, unknown=False, groups=(), seed=0, decimals=None):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 4, n)
+    logits = rng.normal(size=(n, 4)) + (0 if unknown else 2) * np.eye(4)[labels]
+    return Outputs(
+        logits=logits if decimals is None else logits.round(decimals),
+        labels=np.full(n, -1) if unknown else labels,
+        groups=np.array(groups)[rng.integers(0, len(groups), n)] if groups else None,
+    )
+
+
+def sorted_scores(call):
+    """Return how many scores were sorted during a call: the sizes of all such arrays.
+
+    Sorts are C functions; the interpreter reports each call of one, wherever it is.
+    """
+    sizes = []
+
+    def note(_frame, event, function):
+        owner = getattr(function, "__self__", None)
+        if event == "c_call" and isinstance(owner, np.ndarray):
+            is_sort = function.__name__ in {"sort", "argsort", "partition"}
+            if is_sort and owner.dtype == np.float64 and owner.size > N // 10:
+                sizes.append(owner.size)
+
+    lexsort = np.lexsort
+
+    def counted(keys, *args, **options):  # called from C: the interpreter is not told
+        sizes.append(len(keys[0]))
+        return lexsort(keys, *args, **options)
+
+    np.lexsort = counted
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+        np.lexsort = lexsort
+    return sum(sizes)
+
+
+def test_the_counter_sees_every_way_to_sort():
+    values = np.random.default_rng(0).random(N)
+    for sort in (np.sort, np.argsort, np.unique, np.copy(values).__class__.argsort):
+        assert sorted_scores(lambda sort=sort: sort(values)) == N
+    assert sorted_scores(lambda: np.copy(values).sort()) == N
+    assert sorted_scores(lambda: np.quantile(values, 0.3)) == N
+    assert sorted_scores(lambda: np.lexsort((values, values))) == N
+    assert sorted_scores(values.max) == 0
+
+
+# Sorting the three kinds of samples apart and merging them passes over all scores
+# twice. Costs need the samples themselves in order.
+@pytest.mark.parametrize(
+    ("objective", "passes"),
+    [
+        ("osa", 2),
+        ("worst_group", 2),
+        ("at_fpr", 2),
+        ("at_tpr", 2),
+        ("conformal", 2),
+        ("by_cost", 3),
+    ],
+)
+def test_calibration_sorts_its_scores_once(objective, passes):
+    fitted = detectors.MaxLogit().fit(drawn(seed=1))
+    known, surrogate = drawn(seed=2), drawn(unknown=True, seed=3)
+
+    def calibrate():
+        Rejector.calibrate(
+            fitted, known=known, surrogate=surrogate, objective=objective
+        )
+
+    assert sorted_scores(calibrate) <= passes * 2 * N
+
+
+def test_groups_are_sorted_once_more_each():
+    fitted = detectors.MaxLogit().fit(drawn(seed=1))
+    known = drawn(seed=2)
+    surrogate = drawn(unknown=True, groups=("a", "b", "c"), seed=3)
+
+    def calibrate():
+        Rejector.calibrate(fitted, known=known, surrogate=surrogate)
+
+    assert sorted_scores(calibrate) <= 2 * 2 * N + N
+
+
+@pytest.mark.parametrize("decimals", [None, 0])
+@pytest.mark.parametrize("groups", [(), ("a", "b", "c")])
+@pytest.mark.parametrize("weight", [None, "counts", 0.3])
+def test_the_report_is_what_counting_sample_by_sample_gives(decimals, groups, weight):
+    fitted = detectors.MaxLogit().fit(drawn(200, seed=1))
+    known = drawn(200, seed=2, decimals=decimals)
+    surrogate = drawn(150, unknown=True, groups=groups, seed=3, decimals=decimals)
+    rejector = Rejector.calibrate(
+        fitted, known=known, surrogate=surrogate, alpha=weight
+    )
+    found, value = rejector.report, rejector.threshold.value
+    k, u = fitted.known(known), fitted.known(surrogate)
+    is_right = known.logits.argmax(axis=1) == known.labels
+
+    def osa(threshold, alpha, unknown=u):
+        hits = np.count_nonzero(is_right & (k >= threshold)) / k.size
+        return alpha * hits + (1 - alpha) * np.count_nonzero(unknown < threshold) / len(
+            unknown
+        )
+
+    cuts = [*np.unique([*k, *u]).tolist(), np.inf]
+    share = k.size / (k.size + u.size)
+    alpha = {None: 0.5, "counts": share}.get(weight, weight)
+    assert rejector.threshold.alpha == alpha
+    assert f"alpha {alpha:g}" in str(rejector.threshold)
+    best = max(osa(cut, alpha) for cut in cuts)
+    assert osa(value, alpha) == pytest.approx(best, abs=1e-12)
+    assert found.osa == pytest.approx(best, abs=1e-12)
+    assert found.accepted_known == np.mean(k >= value)
+    assert found.accuracy == is_right.mean()
+    for row in found.alphas:
+        values = [osa(cut, row["alpha"]) for cut in cuts]
+        assert row["osa"] == pytest.approx(max(values), abs=1e-12)
+        assert row["threshold"] == cuts[int(np.argmax(np.round(values, 12)))]
+        assert row["accepted_known"] == np.mean(k >= row["threshold"])
+        assert row["urr"] == np.mean(u < row["threshold"])
+    names = surrogate.groups if groups else np.full(u.size, "all")
+    assert [row["group"] for row in found.groups] == sorted(set(names))
+    for row in found.groups:
+        mine = u[names == row["group"]]
+        assert (row["n"], row["urr"]) == (mine.size, np.mean(mine < value))
+        assert row["osa"] == pytest.approx(osa(value, alpha, mine), abs=1e-12)
+        of_group = max(osa(cut, alpha, mine) for cut in cuts)
+        assert row["best"] == pytest.approx(of_group, abs=1e-12)
+    near = [cut for cut in cuts if osa(cut, alpha) >= best - 0.01]
+    assert {value, found.flat.high} <= set(near)
+    inside = [c for c in cuts if found.flat.low < c <= found.flat.high]
+    assert set(inside) <= set(near)
+    every = np.concatenate([k, u])
+    expected = np.mean((every > found.flat.low) & (every <= found.flat.high))
+    assert found.flat_share == expected
+
+
+@pytest.mark.parametrize("n", [1, 2, 7, 1025, 1026, 3000])
+def test_the_reference_holds_evenly_spaced_scores(n):
+    fitted = detectors.MaxLogit().fit(drawn(200, seed=1))
+    known, surrogate = drawn(n, seed=2), drawn(n, unknown=True, seed=3, decimals=1)
+    found = Rejector.calibrate(fitted, known=known, surrogate=surrogate).reference
+    for side, part in (("known", known), ("unknown", surrogate)):
+        ordered = np.sort(fitted.known(part))
+        size = min(n, 1025)
+        # the ceiling of an even step, in whole numbers
+        places = [-(-i * (n - 1) // max(size - 1, 1)) for i in range(size)]
+        np.testing.assert_array_equal(found[side], ordered[places])
+
+
+def test_counts_are_shared_only_while_they_are_in_use():
+    scores = Scores(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0])
+    counts = metrics.counts.ranking_counts
+    first = counts(scores)
+    assert counts(scores) is first
+    with pytest.raises(ValueError, match="read-only"):
+        first.values[0] = 0
+    assert counts(scores.take([0, 1])) is not first
+    assert thresholds.osa(scores).value == 2.0
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return detectors.PostMax().fit(data.drawn(300, seed=1))
+
+
+PARTS = {
+    "known": data.drawn(200, seed=2),
+    "surrogate": data.drawn(200, seed=3, unknown=True),
+}
+
+
+def cautioned(fitted, **options):
+    """Calibrate; return the rejector and what was warned of."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made = Rejector.calibrate(fitted, **PARTS | options)
+    return made, caught
+
+
+def left_out_of(known):
+    return selection.synthetic(known, "left-out")
+
+
+@pytest.mark.parametrize(
+    ("objective", "options"),
+    [
+        ("at_fpr", {"fpr": 0.2}),
+        ("at_tpr", {"tpr": 0.8, "at": "middle"}),
+        ("by_cost", {"missed_unknown": 5}),
+        ("conformal", {"error_rate": 0.1}),
+        ("worst_group", {"alpha": 0.5}),
+    ],
+)
+def test_every_objective_has_a_name(fitted, objective, options):
+    made = data.calibrated(fitted, objective=objective, **options)
+    scores = fitted.score(Outputs.concat(list(PARTS.values())))
+    assert made.threshold == getattr(thresholds, objective)(scores, **options)
+
+
+def test_unknowns_may_be_among_the_known_unlabelled_and_in_several_sets(fitted):
+    expected = data.calibrated(fitted).threshold
+    bare = data.drawn(200, seed=3, unknown=True, labelled=False)
+    halves = [bare.take(slice(0, 80)), bare.take(slice(80, 200))]
+    both = Outputs.concat(list(PARTS.values()))
+    for given in (
+        {"known": both, "surrogate": None},
+        {"surrogate": bare},
+        {"surrogate": halves},
+    ):
+        assert data.calibrated(fitted, **given).threshold == expected
+
+
+def test_a_knowns_only_objective_needs_no_surrogate(fitted):
+    options = {"objective": "conformal", "error_rate": 0.05, "surrogate": None}
+    made, caught = cautioned(fitted, **options)
+    rejected = (made.predict(data.drawn(3000, seed=9)) == -1).mean()
+    assert rejected == pytest.approx(0.05, abs=0.04)
+    assert "unknown" not in made.reference
+    assert "CAL010" in made.report.codes
+    assert any(str(one.message).startswith("CAL010") for one in caught)
+
+
+def test_bad_calibration_data_are_named(fitted):
+    known, unknown = PARTS.values()
+    bare, turned = detectors.MaxLogit().fit(), tuple("bacd")
+    train, knn = data.drawn(300, seed=1), detectors.KNN(k=3).fit(data.drawn(99, seed=8))
+    unlabelled = data.drawn(300, seed=1, labelled=False)
+    moved = Outputs(logits=unknown.logits, input_step="odin")
+    for detector, arguments, words in (
+        (fitted, {"known": unlabelled}, "known must be labelled"),
+        (fitted, {"surrogate": known}, "surrogate must be unknown samples only"),
+        (fitted, {"surrogate": "magic"}, "surrogate must be one of 'mixup'"),
+        (fitted, {"surrogate": None}, "surrogate must be given for objective 'osa', g"),
+        (fitted, {"objective": "x"}, "objective must be one of"),
+        (fitted, {"surrogate": moved}, "by one step, got no step for known, and odin"),
+        (fitted, {"train": unlabelled}, "train must be outputs with labels and logits"),
+        (
+            bare,
+            {"surrogate": data.drawn(9, unknown=True, classes=turned)},
+            "classes of surrogate must be those of known",
+        ),
+        (
+            bare,
+            {"train": data.drawn(99, classes=turned)},
+            "classes of train must be those of known",
+        ),
+        (
+            bare,
+            {"surrogate": Outputs(logits=unknown.logits[:, :3])},
+            "n_classes must be 4, as in fit or calibration",
+        ),
+        (fitted, {"known": train}, "got 300 of 300 known samples that are among its"),
+        (bare, {"known": train, "train": train}, "got 300 of 300 known samples"),
+        (knn, {"surrogate": "left-out"}, "knn can tell from known .* Use 'mixup'"),
+        (knn, {"surrogate": left_out_of(known)}, "knn can tell from known samples"),
+    ):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with pytest.raises(ValueError, match=f"(?s)(calibrate|score): .*{words}"):
+                Rejector.calibrate(detector, **PARTS | arguments)
+    with pytest.raises(TypeError, match="an option must be one of alpha"):
+        Rejector.calibrate(fitted, **PARTS, fpr=0.1)
+    with pytest.raises(TypeError, match="fitted must be a fitted detector, or a Ch"):
+        Rejector.calibrate(detectors.MSP(), **PARTS)
+
+
+def test_left_out_classes_are_unknowns_for_a_detector_that_sees_logits():
+    for name in ("msp", "vim"):
+        detector = detectors.make(name)
+        train = data.drawn(300, seed=1)
+        head = {"weight": data.WEIGHT, "bias": np.zeros(4)}
+        train = Outputs(
+            logits=train.logits, features=train.features, labels=train.labels, **head
+        )
+        made = data.calibrated(detector.fit(train), surrogate="left-out")
+        assert made.report.synthetic == ("synthetic:left-out",)
+
+
+def test_every_caution_is_a_warning_at_the_line_of_the_caller(fitted):
+    made, caught = cautioned(fitted)
+    assert made.cautions
+    assert [str(one.message) for one in caught] == [str(one) for one in made.cautions]
+    assert {one.category for one in caught} == {CalibrationWarning}
+    assert {one.filename for one in caught} == {__file__}
+
+
+def test_a_threshold_that_collapses_is_refused_unless_the_risk_is_accepted(fitted):
+    like_knowns = data.drawn(200, seed=7).as_unknown()
+    options = {"alpha": 0.95, "surrogate": like_knowns}
+    with pytest.raises(CalibrationError, match=r"CAL00[12].*accept_risk=True"):
+        cautioned(fitted, **options)
+    made, caught = cautioned(fitted, **options, accept_risk=True)
+    grave = [str(one) for one in made.cautions if one.severity == "error"]
+    assert grave
+    assert set(grave) <= {str(one.message) for one in caught}
+    # A rate at the edge that was asked for is kept.
+    for options in (
+        {"objective": "at_tpr", "tpr": 1.0},
+        {"objective": "at_fpr", "fpr": 0.0},
+    ):
+        made, caught = cautioned(fitted, surrogate=like_knowns, **options)
+        assert {"CAL001", "CAL002"} & set(made.report.codes)
+        assert len(caught) == len(made.cautions)
+
+
+def test_with_the_training_data_known_classes_are_left_out(fitted):
+    known, surrogate = PARTS.values()
+    train = data.drawn(300, seed=1)
+    made, _ = cautioned(fitted, train=train)
+    near = selection.leave_classes_out(fitted.detector, train, known, folds=3)
+    scores = Scores.concat([fitted.score(known), fitted.score(surrogate)])
+    expected = thresholds.report(scores, made.threshold, near=near)
+    assert made.report.cautions == expected.cautions
+    assert "not checked: whether" in str(cautioned(fitted)[0].report)
+    assert "not checked: whether" not in str(made.report)
+    # The only known class cannot be left out: calibrated as without `train`.
+    alone = known.take(known.labels == 0)
+    found, plain = (
+        cautioned(fitted, known=alone, train=one)[0] for one in (train, None)
+    )
+    assert found.report.to_dict() == plain.report.to_dict()
+
+
+def test_the_weight_of_the_report_is_that_of_the_threshold(fitted):
+    test = Outputs.concat(
+        [data.drawn(90, seed=4), data.drawn(30, seed=5, unknown=True)]
+    )
+    for alpha, used in ((None, 0.5), (0.7, 0.7), ("counts", 200 / 300)):
+        made = data.calibrated(
+            fitted, alpha=alpha, surrogate=data.drawn(100, seed=3, unknown=True)
+        )
+        assert made.threshold.alpha == used
+        assert made.operate(test).alpha_test == used
+        assert made.operate(test, alpha="counts").alpha_test == 0.75

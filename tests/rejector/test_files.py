@@ -1,0 +1,302 @@
+"""The folder of a rejector: round trips, damage, and saves that are killed."""
+
+import errno
+import hashlib
+import json
+import os
+import pickle
+import shutil
+
+import numpy as np
+import pytest
+
+from openset import ArtefactError, Rejector, detectors, thresholds
+from openset.rejector.files import check_destination
+from tests.killing import CHANGES, die_before_change, is_killed
+from tests.rejector.data import calibrated, drawn
+
+NEW = drawn(50, seed=4, labelled=False)
+OLD = calibrated(detectors.KNN(k=3).fit(drawn(300, seed=1)))
+LATER = calibrated(detectors.KNN(k=3).fit(drawn(300, seed=9)))
+
+
+def is_same(found, rejector):
+    return found.threshold == rejector.threshold and np.array_equal(
+        found.known(NEW), rejector.known(NEW)
+    )
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    return OLD.save(tmp_path_factory.mktemp("artefact") / "rejector")
+
+
+@pytest.fixture
+def folder(saved, tmp_path):
+    """Give a copy to spoil."""
+    return shutil.copytree(saved, tmp_path / "rejector")
+
+
+def state_of(folder):
+    (path,) = folder.glob("state-*.npz")
+    return path
+
+
+def rewritten(folder, change):
+    """Change the manifest and hash it anew, as a newer version or a forger would."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    change(manifest)
+    del manifest["sha256"]
+    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
+    manifest["sha256"] = hashlib.sha256(text.encode()).hexdigest()
+    path.write_text(json.dumps(manifest))
+
+
+def with_arrays(change):
+    """Change the arrays and hash everything anew."""
+
+    def spoil(folder):
+        path = state_of(folder)
+        with np.load(path, allow_pickle=False) as found:
+            arrays = dict(found)
+        change(arrays)
+        np.savez(path, **arrays)
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        rewritten(folder, lambda m: m["state"].update(sha256=digest))
+
+    return spoil
+
+
+def test_what_is_loaded_is_what_was_saved(tmp_path):
+    fitted = detectors.PostMax().fit(drawn(300, seed=1))
+    mixed = [drawn(200, seed=3, unknown=True), "mixup"]
+    made = calibrated(fitted, surrogate=mixed, sets=0.9)
+    again = Rejector.load(made.save(tmp_path / "rejector"))
+    sent = pickle.dumps(again)
+    shutil.rmtree(tmp_path / "rejector")  # another process may not see it
+    again = pickle.loads(sent)  # noqa: S301  # our own
+    for name in ("predict", "known", "typical"):
+        np.testing.assert_array_equal(
+            getattr(again, name)(NEW), getattr(made, name)(NEW)
+        )
+    for name in ("threshold", "classes", "sets", "input_step"):
+        assert getattr(again, name) == getattr(made, name)
+    assert again.report.to_dict() == made.report.to_dict()
+    assert again.fitted.detector == made.fitted.detector
+    assert again.fitted.classes == tuple("abcd")
+    for name in ("reference", "network"):
+        ours, theirs = getattr(made, name), getattr(again, name)
+        assert ours.keys() == theirs.keys()
+        assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
+    np.testing.assert_array_equal(again.reference_features, made.reference_features)
+    for name, hashes in fitted.seen.items():
+        np.testing.assert_array_equal(again.fitted.seen[name], hashes)
+
+
+@pytest.mark.parametrize("name", ["msp", "openmax", "osnn", "combined"])
+def test_detectors_of_every_make_survive(name, tmp_path):
+    if name == "combined":
+        msp = detectors.MSP().fit()
+        fitted = detectors.combine([msp], reference=[msp.known(drawn(80, seed=5))])
+    else:
+        fitted = detectors.make(name).fit(drawn(300, seed=1))
+    made = calibrated(fitted)
+    assert is_same(Rejector.load(made.save(tmp_path / name)), made)
+
+
+@pytest.mark.parametrize("value", [np.inf, -np.inf])
+def test_infinite_thresholds_survive(value, tmp_path):
+    chosen = thresholds.Threshold(
+        value=value,
+        method="mine",
+        target=None,
+        n=(80, 80),
+        interval=(-np.inf, np.inf),
+        rate=("none", 0.0, None),
+    )
+    made = calibrated(
+        detectors.MSP().fit(), objective=lambda _: chosen, accept_risk=True
+    )
+    again = Rejector.load(made.save(tmp_path / "r"))
+    assert again.threshold.value == value
+    assert (again.predict(NEW) != -1).all() == (value < 0)
+
+
+def test_the_folder_says_what_it_is_and_holds_nothing_else(saved):
+    manifest = json.loads((saved / "manifest.json").read_text())
+    assert (manifest["kind"], manifest["schema"]) == ("openset.Rejector", 1)
+    assert manifest["detector"]["name"] == "knn"
+    assert manifest["threshold"]["n"] == {"known": 200, "unknown": 200}
+    state = state_of(saved)
+    digest = hashlib.sha256(state.read_bytes()).hexdigest()
+    assert manifest["state"] == {"file": state.name, "sha256": digest}
+    assert state.name == f"state-{digest[:16]}.npz"
+    assert sorted(p.name for p in saved.iterdir()) == ["manifest.json", state.name]
+
+
+def test_only_a_new_folder_or_that_of_a_rejector_is_taken(tmp_path, saved):
+    (tmp_path / "empty").mkdir()
+    assert is_same(Rejector.load(OLD.save(tmp_path / "empty")), OLD)
+    check_destination(saved)
+    (tmp_path / "cat.txt").write_text("meow")
+    for place in (tmp_path, tmp_path / "cat.txt"):
+        with pytest.raises(ValueError, match=r"Rejector\.save: folder must be a new"):
+            OLD.save(place)
+    assert (tmp_path / "cat.txt").read_text() == "meow"
+
+
+def text_of(change):
+    def spoil(folder):
+        path = folder / "manifest.json"
+        path.write_text(change(path.read_text()))
+
+    return spoil
+
+
+def entry(change):
+    return lambda folder: rewritten(folder, change)
+
+
+def flipped(folder):
+    content = bytearray(state_of(folder).read_bytes())
+    content[len(content) // 2] ^= 1
+    state_of(folder).write_bytes(content)
+
+
+def outside(folder):
+    state_of(folder).rename(folder.parent / "state-0.npz")
+    rewritten(folder, lambda m: m["state"].update(file="../state-0.npz"))
+
+
+def pickled(arrays):
+    arrays["state.bank"] = np.array([{"evil": 1}], dtype=object)
+
+
+DAMAGE = {
+    "truncated": (text_of(lambda text: text[:500]), "not JSON"),
+    "nothing": (text_of(lambda _: ""), "not JSON"),
+    "nested": (text_of(lambda _: "[" * 200_000), "not JSON"),
+    "a list": (text_of(lambda _: "[1]"), "not JSON"),
+    "edited": (text_of(lambda t: t.replace('"k": 3', '"k": 4')), "was changed after"),
+    "NaN": (text_of(lambda t: t.replace("200", "NaN", 1)), "was changed after"),
+    "other kind": (entry(lambda m: m.update(kind="x")), "openset.Rejector of schema 1"),
+    "newer": (entry(lambda m: m.update(schema=2)), "schema 2. Upgrade openset"),
+    "no threshold": (entry(lambda m: m.pop("threshold")), "is damaged"),
+    "no value": (entry(lambda m: m["threshold"].pop("value")), "not a threshold"),
+    "no report": (entry(lambda m: m["report"].pop("ccr")), "is damaged"),
+    "no file": (entry(lambda m: m["state"].clear()), "is damaged"),
+    "unknown detector": (
+        entry(lambda m: m["detector"].update(name="newest")),
+        "a detector this version lacks: 'newest'",
+    ),
+    "a plugin": (
+        entry(
+            lambda m: m["detector"].update(
+                name="guest", classes=[{"name": "guest", "class": "os:system"}]
+            )
+        ),
+        "not registered here: 'guest'",
+    ),
+    "flipped bit": (flipped, r"state-\w+\.npz was changed after"),
+    "no arrays": (lambda folder: state_of(folder).unlink(), r"npz is missing"),
+    "arrays outside": (outside, "state must be beside the manifest"),
+    "pickled": (with_arrays(pickled), "pickled objects, which are never loaded"),
+    "none": (with_arrays(dict.clear), "is damaged"),
+    "other width": (
+        with_arrays(lambda a: a.update({"state.bank": np.ones((5, 3))})),
+        "is damaged",
+    ),
+    "text": (
+        with_arrays(lambda a: a.update({"state.bank": np.array(["a", "b"])})),
+        "is damaged",
+    ),
+    "no quantiles": (with_arrays(lambda a: a.pop("reference.known")), "is damaged"),
+}
+
+
+@pytest.mark.parametrize("kind", DAMAGE)
+@pytest.mark.filterwarnings("ignore:The input object of type")
+def test_a_damaged_or_forged_folder_is_refused(folder, kind):
+    spoil, words = DAMAGE[kind]
+    spoil(folder)
+    with pytest.raises(ArtefactError, match=words):
+        Rejector.load(folder)
+
+
+def test_what_is_no_rejector_is_said(tmp_path):
+    for place in (tmp_path, tmp_path / "nothing", str(tmp_path)):
+        with pytest.raises(FileNotFoundError, match=r"is not a rejector: it has no"):
+            Rejector.load(place)
+
+
+def test_a_url_that_fsspec_knows_is_read(saved):
+    fsspec = pytest.importorskip("fsspec", reason="object stores are optional")
+    memory = fsspec.filesystem("memory")
+    memory.put(str(saved), "/rejector", recursive=True)
+    assert is_same(Rejector.load("memory://rejector/"), OLD)
+    assert is_same(Rejector.load(saved.as_uri()), OLD)
+    with pytest.raises(FileNotFoundError, match="memory://else is not a rejector"):
+        Rejector.load("memory://else")
+
+
+def save_and_die(folder, count):
+    """Save, and die before a change of a file; in a process of its own."""
+    die_before_change(count, folder.parent, CHANGES)
+    LATER.save(folder)
+
+
+def assert_tidy(folder):
+    """Nothing is left; files of a save that may go on in another process stay."""
+    for path in folder.iterdir():
+        os.utime(path, (0, 0))
+    OLD.save(folder)
+    assert is_same(Rejector.load(folder), OLD)
+    names = ["manifest.json", state_of(folder).name]
+    assert sorted(p.name for p in folder.iterdir()) == names
+    assert [p.name for p in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_save_killed_at_any_point_leaves_the_old_rejector_or_the_new(tmp_path):
+    is_new, count, was_killed = [], 1, True
+    while was_killed:
+        folder = OLD.save(tmp_path / str(count) / "rejector")
+        was_killed = is_killed(save_and_die, folder, count)
+        found = Rejector.load(folder)
+        is_new.append(is_same(found, LATER))
+        assert is_new[-1] or is_same(found, OLD)
+        assert_tidy(folder)
+        count += 1
+    assert sorted(is_new) == is_new  # one step decides
+    assert is_new[0] is False
+    assert is_new.count(True) > 1  # killed while it tidied up, too
+
+
+def test_a_first_save_killed_at_any_point_can_be_repeated(tmp_path):
+    count = 1
+    while is_killed(save_and_die, folder := tmp_path / str(count) / "rejector", count):
+        if not (folder / "manifest.json").exists():
+            with pytest.raises(FileNotFoundError, match="not a rejector"):
+                Rejector.load(folder)
+        LATER.save(folder)
+        assert_tidy(folder)
+        count += 1
+    assert count > 4
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_a_save_that_fails_leaves_what_was_there(tmp_path, monkeypatch, is_new):
+    folder = tmp_path / "rejectors" / "mine"
+    if not is_new:
+        OLD.save(folder)
+
+    def full(path, content):
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("openset._io.put", full)
+    with pytest.raises(OSError, match="No space left"):
+        LATER.save(folder)
+    if is_new:
+        assert list(tmp_path.iterdir()) == []
+    else:
+        assert is_same(Rejector.load(folder), OLD)

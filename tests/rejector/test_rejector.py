@@ -1,0 +1,311 @@
+"""The rejector: decisions, also about invalid samples, and what they are told as."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from openset import InvalidSamplesError, Outputs, Rejector, detectors
+from openset.rejector import Decisions, need_rejector
+from openset.testing import example_outputs
+from tests.extras import torch
+from tests.rejector.data import calibrated, drawn
+
+INF, NAN = np.inf, np.nan
+STEP = "odin:temperature=1000.0,epsilon=0.0014"
+NEW = drawn(61, seed=5, labelled=False)
+ROW = 23
+
+
+def rejector_of(name, **options):
+    options = {"objective": "at_tpr", "accept_risk": True, "surrogate": None} | options
+    return calibrated(detectors.make(name).fit(drawn(150, seed=1)), **options)
+
+
+@pytest.fixture(scope="module")
+def rejector():
+    return calibrated(detectors.PostMax().fit(drawn(300, seed=1)))
+
+
+def test_decisions_are_the_class_or_minus_one(rejector):
+    known = rejector.fitted.known(NEW)
+    accepted = known >= rejector.threshold.value
+    expected = np.where(accepted, NEW.logits.argmax(axis=1), -1)
+    found = rejector.decide(NEW)
+    assert found.labels.dtype == np.int64
+    assert_array_equal(found.labels, expected)
+    assert_array_equal(found.is_rejected, ~accepted)
+    assert_array_equal(found.known, known)
+    assert_array_equal(rejector.known(NEW), known)
+    assert_array_equal(rejector.score(NEW).known, known)
+    assert_array_equal(rejector.predict(NEW, batch_size=7), expected)
+    assert_array_equal(rejector.predict(drawn(61, seed=5)), expected)  # with labels
+    assert 0 < found.n_rejected < 61
+    assert (rejector.decide(NEW, threshold=-INF).labels >= 0).all()
+    assert repr(rejector).startswith("Rejector(PostMax(")
+    assert str(rejector.threshold) in repr(rejector)
+
+
+def test_typical_is_uniform_for_knowns_and_small_for_unknowns(rejector):
+    known = rejector.typical(drawn(2000, seed=5))
+    unknown = rejector.typical(drawn(2000, seed=6, unknown=True))
+    assert 0 <= known.min() <= known.max() <= 1
+    assert known.mean() == pytest.approx(0.5, abs=0.06)
+    assert unknown.mean() < 0.3
+
+
+def test_it_moves_to_torch_and_decides_the_same(rejector):
+    arrays = {"logits": NEW.logits, "features": NEW.features}
+    tensors = Outputs(**{n: torch.as_tensor(np.array(a)) for n, a in arrays.items()})
+    with pytest.raises(ValueError, match="must be in the library and on the device"):
+        rejector.predict(tensors)
+    moved = rejector.to(tensors.logits)
+    assert_array_equal(moved.predict(tensors), rejector.predict(NEW))
+
+
+def test_outputs_of_another_network_or_class_order_are_refused(tmp_path):
+    known, unknown = drawn(200, seed=2), drawn(200, seed=3, unknown=True)
+    known, unknown = (
+        Outputs(
+            **{n: getattr(one, n) for n in ("logits", "features", "labels", "classes")},
+            input_step=STEP,
+        )
+        for one in (known, unknown)
+    )
+    made = calibrated(detectors.MaxLogit().fit(), known=known, surrogate=unknown)
+    cases = (
+        ({"logits": NEW.logits[:, :3]}, "n_classes must be 4, .*, got 3"),
+        ({"features": NEW.features[:, :5]}, "n_features must be 8, .*, got 5"),
+        ({"classes": tuple("bacd")}, "those of the rejector, .* got 'b' for class 0"),
+        ({"input_step": ""}, "perturbed by odin.* got inputs as they are"),
+        (
+            {"input_step": f"{STEP}1"},
+            "perturbed by odin.* got inputs perturbed by odin",
+        ),
+    )
+    for one in (made, Rejector.load(made.save(tmp_path / "rejector"))):
+        for changes, words in cases:
+            given = {"logits": NEW.logits, "input_step": STEP} | changes
+            bad = Outputs(**given, labels=np.full(61, -1))
+            for use in (one.predict, one.score, one.known, one.decide, one.operate):
+                with pytest.raises(ValueError, match=words):
+                    use(bad)
+        good = Outputs(logits=NEW.logits, classes=tuple("abcd"), input_step=STEP)
+        assert one.predict(good).shape == (61,)
+    made.check_network("serve", "model", n_classes=4, n_features=None)
+    with pytest.raises(ValueError, match="serve: n_classes of model must be 4, as in"):
+        made.check_network("serve", "model", n_classes=5, n_features=8)
+
+
+def test_only_rejectors_pass_for_rejectors(rejector):
+    need_rejector("predict", rejector)
+    with pytest.raises(
+        TypeError, match="predict: rejector must be a Rejector, got str"
+    ):
+        need_rejector("predict", "folder/")
+
+
+def test_names_fall_back_to_numbers_and_unknown_is_no_class():
+    known = drawn(200, seed=2, classes=("cat", "unknown", "None", "Unknown"))
+    unknown = drawn(200, seed=3, unknown=True, classes=())
+    made = calibrated(detectors.MaxLogit().fit(), known=known, surrogate=unknown)
+    names = [made.name_of(label) for label in (-1, 0, 1, 2, 3, 4)]
+    assert names == ["unknown", "cat", "unknown (class 1)", "None", "Unknown", "4"]
+
+
+def test_operation_on_samples_that_were_used_is_refused(rejector):
+    train = drawn(300, seed=1)
+    for n in (200, 2000):
+        seen = drawn(200, seed=2), drawn(200, seed=3, unknown=True)
+        new = drawn(n, seed=7), drawn(n, seed=8, unknown=True)
+        assert 0 < rejector.operate(Outputs.concat(new)).oosa < 1
+        for test in ((new[0], seen[1]), (seen[0], new[1]), seen):
+            with pytest.raises(ValueError, match="other samples than those the thresh"):
+                rejector.operate(Outputs.concat(test))
+    with pytest.raises(ValueError, match="not fitted on, got 300 of 300 known samples"):
+        rejector.operate(Outputs.concat([train, new[1]]))
+
+
+def spoilt(*changes):
+    """Return the samples, some of them changed: (row, array, values)."""
+    arrays = {name: np.array(getattr(NEW, name)) for name in ("logits", "features")}
+    for row, name, values in changes:
+        arrays[name][row] = values
+    return Outputs(**arrays, invalid="keep")
+
+
+BAD = {
+    "NaN in a logit": ("logits", [NAN, 0, 0, 0]),
+    "NaN in a feature": ("features", [NAN] * 8),
+    "two infinite logits": ("logits", [INF, 0, INF, 0]),
+    "no logit at all": ("logits", [-INF] * 4),
+    "infinite features": ("features", [INF] * 8),
+    "opposite infinities": ("features", [INF, -INF] * 4),
+    "a huge logit": ("logits", [1e308, -1e308, 0, 0]),
+}
+ALWAYS = set(list(BAD)[:4])
+INVALID = {  # what else has no score
+    "maxlogit": set(),
+    "gen": {"a huge logit"},
+    "knn": {"infinite features", "opposite infinities"},
+    "rmds": {"infinite features", "opposite infinities"},
+}
+
+
+@pytest.mark.parametrize("name", INVALID)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_invalid_samples_are_rejected_and_the_others_answered_as_if_alone(name):
+    made = rejector_of(name, sets=0.9)
+    others = np.arange(61) != ROW
+    alone = made.decide(NEW.take(others))
+    assert not alone.is_invalid.any()
+    for kind, (array, values) in BAD.items():
+        new = spoilt((ROW, array, values))
+        decided = made.decide(new, invalid="reject")
+        rows = [ROW] if kind in ALWAYS | INVALID[name] else []
+        assert np.flatnonzero(decided.is_invalid).tolist() == rows, kind
+        if not rows:
+            continue
+        for what in ("labels", "predicted", "known", "sets"):  # to the last bit
+            assert_array_equal(getattr(decided, what)[others], getattr(alone, what))
+        assert decided.labels[ROW] == decided.predicted[ROW] == -1
+        assert np.isnan([decided.known[ROW], made.margins(decided)[ROW]]).all()
+        assert decided.set_classes[ROW] == []
+        assert (decided.n_invalid, decided.n_rejected) == (1, alone.n_rejected)
+        with pytest.raises(InvalidSamplesError) as caught:
+            made.decide(Outputs(logits=new.logits, features=new.features))
+        assert caught.value.rows == (ROW,)
+
+
+def test_an_error_is_the_default():
+    made, new = rejector_of("msp"), spoilt((ROW, *BAD["NaN in a logit"]))
+    for call in (made.decide, made.predict, made.score, made.known, made.typical):
+        with pytest.raises(InvalidSamplesError, match=f"got 1, first in row {ROW}"):
+            call(new)
+    assert made.predict(new, invalid="reject")[ROW] == -1
+
+
+def test_wrong_outputs_are_an_error_whatever_becomes_of_invalid_samples():
+    made = rejector_of("msp")
+    for given, words in (
+        ({"logits": [[1, 0]]}, "n_classes must be 4"),
+        ({"logits": [[NAN, 0]]}, "n_classes must be 4"),
+        (
+            {"logits": [[NAN] * 4], "classes": "dcba"},
+            "classes of outputs must be those",
+        ),
+    ):
+        with pytest.raises(ValueError, match=words):
+            made.decide(Outputs(**given, invalid="keep"), invalid="reject")
+    with pytest.raises(TypeError, match="outputs must be Outputs, got list"):
+        made.decide([[1.0]], invalid="reject")
+    with pytest.raises(ValueError, match="invalid must be one of 'error', 'reject'"):
+        made.decide(NEW, invalid="ignore")
+
+
+def test_invalid_samples_alone_have_an_answer():
+    made = rejector_of("msp", sets=0.9)
+    new = Outputs(logits=np.full((3, 4), NAN), invalid="keep")
+    decided = made.decide(new, threshold=-INF, invalid="reject")
+    assert decided.labels.tolist() == [-1, -1, -1]
+    assert np.isnan(decided.known).all()
+    assert decided.set_classes == [[], [], []]
+    assert repr(decided) == "Decisions(n=3, accepted=0, rejected=0, invalid=3)"
+
+
+def test_samples_of_both_kinds_are_told_by_their_own_rows(tmp_path):
+    """Without the sample with NaN, the one without a score is another row."""
+    for name, kind in (("gen", "a huge logit"), ("knn", "infinite features")):
+        made = rejector_of(name)
+        new = spoilt((3, *BAD["NaN in a logit"]), (ROW, *BAD[kind]))
+        mapped = Outputs.load(new.save(tmp_path / name))
+        for outputs in (new, mapped):
+            for batch_size in (None, 7):
+                with np.errstate(all="ignore"):
+                    found = made.decide(
+                        outputs, invalid="reject", batch_size=batch_size
+                    )
+                assert_array_equal(np.flatnonzero(found.is_invalid), [3, ROW])
+
+
+def test_a_detector_that_refuses_what_it_did_not_get_is_not_asked_for_ever(monkeypatch):
+    def refuse(*_, **__):
+        msg = "the same again"
+        raise InvalidSamplesError(msg, [3])
+
+    made = rejector_of("msp")
+    monkeypatch.setattr(Rejector, "score", refuse)
+    monkeypatch.setattr(type(made.fitted), "score", refuse)
+    with pytest.raises(InvalidSamplesError, match="the same again"):
+        made.decide(spoilt((3, *BAD["NaN in a logit"])), invalid="reject")
+
+
+@pytest.mark.parametrize("name", ["scale", "ash"])
+def test_features_that_a_method_refuses_are_those_of_one_sample(name):
+    known, new = example_outputs(120), example_outputs(61, seed=3)
+    fitted = detectors.make(name).fit(example_outputs(120, seed=4))
+    made = calibrated(fitted, known=known, surrogate=None, objective="at_tpr")
+    changed = np.array(new.features)
+    changed[ROW] = -1.0  # a sum of 0 or less
+    others = np.arange(61) != ROW
+    bad = Outputs(logits=new.logits, features=changed)
+    decided = made.decide(bad, invalid="reject", batch_size=20)
+    alone = made.decide(new.take(others), batch_size=20)
+    assert_array_equal(np.flatnonzero(decided.is_invalid), [ROW])
+    assert_array_equal(decided.known[others], alone.known)
+
+
+def test_columns_rows_and_files_say_the_same(tmp_path):
+    made = rejector_of("msp", sets=0.97)
+    arrays = {name: np.array(getattr(NEW, name)) for name in ("logits", "features")}
+    arrays["logits"][ROW] = NAN
+    arrays["logits"][0] = [2.0, 1.9, 0, 0]
+    ids = [f"={i}.png" for i in range(61)]
+    new = Outputs(**arrays, ids=ids, groups=["night"] * 61, invalid="keep")
+    decided = made.decide(new, threshold=-INF, invalid="reject")
+    columns, rows = made.columns(decided, new), made.rows(decided, new)
+    names = ["decision", "name", "predicted", "known", "margin", "invalid"]
+    names += ["group", "id", "set"]
+    assert list(columns) == list(rows[0]) == names
+    assert_array_equal(columns["decision"], decided.labels)
+    assert_array_equal(columns["set"], decided.sets)
+    assert rows[ROW] == {
+        **dict.fromkeys(["decision", "predicted"], -1),
+        **dict.fromkeys(["known", "margin"]),
+        "name": "unknown",
+        "invalid": True,
+        "group": "night",
+        "id": f"={ROW}.png",
+        "set": [],
+    }
+    assert rows[0]["set"] == ["a", "b"]
+    json.dumps(rows, allow_nan=False)
+    with np.load(made.save_decisions(tmp_path / "d.npz", decided, new)) as saved:
+        assert list(saved) == names
+        assert_array_equal(saved["margin"], made.margins(decided))
+    text = made.save_decisions(tmp_path / "d.csv", decided, new).read_text("utf-8")
+    assert text == made.csv(decided, new)
+    read = list(csv.DictReader(io.StringIO(text)))
+    assert [int(row["row"]) for row in read] == list(range(61))
+    assert read[0]["set"] == "a|b"
+    assert (read[ROW]["known"], read[ROW]["id"]) == ("", f"'={ROW}.png")
+    for row, line in zip(rows, read, strict=True):
+        assert int(line["decision"]) == row["decision"]
+        assert row["known"] is None or float(line["known"]) == row["known"]
+    with pytest.raises(ValueError, match=r"must be one of '\.csv', '\.npz'"):
+        made.save_decisions(tmp_path / "d.txt", decided, new)
+    plain = rejector_of("msp")
+    assert list(plain.columns(plain.decide(NEW), NEW)) == names[:6]
+
+
+def test_decisions_count_what_was_decided():
+    decided = Decisions(
+        labels=np.array([2, -1, 0, -1, -1]),
+        predicted=np.array([2, 1, 0, -1, 1]),
+        known=np.zeros(5),
+        is_invalid=np.array([0, 0, 0, 1, 0], dtype=bool),
+    )
+    assert repr(decided) == "Decisions(n=5, accepted=2, rejected=2, invalid=1)"

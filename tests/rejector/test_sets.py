@@ -1,0 +1,77 @@
+"""Prediction sets: the rule, by hand and by a slow loop; in the rejector."""
+
+import json
+from math import ceil
+
+import numpy as np
+import pytest
+from scipy.special import softmax
+
+from openset import Outputs, Rejector, detectors
+from openset.rejector import SetRule
+from tests.rejector.data import calibrated, drawn
+
+
+def slow_limit(scores, coverage):
+    rank = ceil((len(scores) + 1) * coverage - 1e-12)
+    return np.inf if rank > len(scores) else sorted(scores)[rank - 1]
+
+
+def test_sets_hold_the_classes_within_the_limit(monkeypatch):
+    rng = np.random.default_rng(0)
+    logits, new = rng.normal(size=(120, 8)), rng.normal(size=(40, 8))
+    labels = rng.integers(0, 8, 120)
+    rule = SetRule.calibrate(logits, labels, coverage=0.8)
+    own = [1 - softmax(z)[y] for z, y in zip(logits, labels, strict=True)]
+    limit = slow_limit(own, 0.8)
+    expected = [
+        [1 - p <= limit + 1e-12 or p == softmax(z).max() for p in softmax(z)]
+        for z in new
+    ]
+    assert rule.contains(new).tolist() == expected
+    monkeypatch.setattr("openset.rejector.sets._AT_A_TIME", 24)  # in many parts
+    assert rule.contains(new).tolist() == expected
+
+
+def test_too_few_samples_leave_every_class_possible():
+    rule = SetRule.calibrate([[9.0, 0.0]] * 8, [0] * 8, coverage=0.9)
+    assert rule.limit == np.inf  # which JSON lacks
+    assert rule.contains([[9.0, 0.0]]).all()
+    assert SetRule.from_dict(json.loads(json.dumps(rule.to_dict()))) == rule
+    enough = SetRule.calibrate([[9.0, 0.0]] * 9, [0] * 9, coverage=0.9)
+    assert not enough.contains([[9.0, 0.0]]).all()
+
+
+def test_the_rejector_answers_with_sets_or_unknown(tmp_path):
+    known, fitted = drawn(300, seed=2), detectors.Energy().fit(drawn(300, seed=1))
+    made = calibrated(fitted, known=known, sets=0.97)
+    accepted = made.predict(known) != -1
+    own = 1 - softmax(known.logits, axis=1)[np.arange(300), known.labels]
+    assert made.sets.n == accepted.sum()
+    assert made.sets.limit == pytest.approx(slow_limit(own[accepted].tolist(), 0.97))
+    new = drawn(200, seed=4, labelled=False)
+    decided = made.decide(new)
+    sizes = decided.sets.sum(axis=1)
+    assert (sizes[decided.is_rejected] == 0).all()
+    assert (sizes[~decided.is_rejected] >= 1).all()
+    assert sizes.max() > 1
+    for classes, label in zip(decided.set_classes, decided.labels, strict=True):
+        assert classes == [] if label == -1 else label in classes
+    for again in (Rejector.load(made.save(tmp_path / "r")), made.to(new.logits)):
+        assert again.sets == made.sets
+        assert again.decide(new).set_classes == decided.set_classes
+    plain = calibrated(fitted).decide(new)
+    assert plain.sets is plain.set_classes is None
+
+
+def test_what_sets_cannot_be_made_of_is_refused():
+    whole = drawn(100, seed=2)
+    bare = Outputs(features=whole.features, labels=whole.labels)
+    for options, words in (
+        ({"sets": 1.0}, r"sets must be a number in \(0, 1\)"),
+        ({"sets": "lac"}, "sets must be a number"),
+        ({"sets": 0.9, "known": bare}, "known must be with logits, for sets"),
+    ):
+        given = {"known": whole, "objective": "at_tpr", **options}
+        with pytest.raises(ValueError, match=f"Rejector.calibrate: {words}"):
+            Rejector.calibrate(detectors.make("osnn").fit(drawn(99, seed=1)), **given)

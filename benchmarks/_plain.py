@@ -29,8 +29,8 @@ def answer(outputs: Outputs) -> dict[str, Any]:
     return {
         "decisions": decided.labels.tolist(),
         "names": [rejector.name_of(label) for label in decided.labels.tolist()],
-        "predicted": decided.scores.predicted.tolist(),
-        "known": decided.scores.known.tolist(),
+        "predicted": decided.predicted.tolist(),
+        "known": decided.known.tolist(),
         "threshold": rejector.threshold.value,
         "n_unknown": decided.n_rejected,
     }

@@ -71,7 +71,7 @@ def good_requests(rejector: Rejector) -> list[Request]:
         decided = rejector.decide(Outputs(logits=logits))
         labels = decided.labels.tolist()
         assert labels == rejector.predict(Outputs(logits=logits)).tolist()
-        known = decided.scores.known.tolist()
+        known = decided.known.tolist()
         if kind == "v2":
             tensor = {"name": "logits", "datatype": "FP64", "shape": [1, N_CLASSES]}
             document = {"inputs": [{**tensor, "data": logits.tolist()}]}
@@ -90,7 +90,7 @@ def good_requests(rejector: Rejector) -> list[Request]:
             wanted = {
                 "decisions": labels,
                 "names": [rejector.name_of(one) for one in labels],
-                "predicted": decided.scores.predicted.tolist(),
+                "predicted": decided.predicted.tolist(),
                 "known": known,
                 "threshold": rejector.threshold.value,
                 "n_unknown": decided.n_rejected,

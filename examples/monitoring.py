@@ -60,7 +60,8 @@ for day, pixels in days.items():
     print(f"{day:10} {said:6} rejected {rate.new:.0%}, p = {rate.p_value:.2g}")
 
 # %% [markdown]
-# **Ask why** a sample was rejected.
+# **Look at one** sample: its knownness, and its margin to the threshold.
 
 # %%
-print(rejector.explain(outputs(strange[:1]), 0))
+one = outputs(strange[:1])
+print(rejector.rows(rejector.decide(one), one)[0])

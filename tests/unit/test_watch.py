@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -218,17 +217,6 @@ def test_alarms_from_memory_are_no_more_frequent_than_stated(rng):
             total += 1
     assert alarms / total < 0.1
     assert alarms > 0
-
-
-def test_a_rejector_of_the_first_schema_can_be_watched():
-    folder = Path(__file__).parents[1] / "golden" / "rejector-1" / "rejector"
-    rejector = Rejector.load(folder)
-    watch = Watch.of(rejector)
-    low = np.full(50, rejector.reference["known"][0] - 1)
-    verdict = watch.check(scores_of(low))
-    assert verdict.is_alarm
-    assert verdict.unknown_rate.new == 1
-    assert verdict.unknown_rate.reference == pytest.approx(17 / 60)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.markup import escape
 
 from openset import selection, thresholds
@@ -130,19 +129,6 @@ def need_surrogate(sets: list[Outputs], what: str) -> None:
         raise ValueError(msg)
 
 
-def compare_rows(train: Path, training: Outputs, known: Path, held: Outputs) -> None:
-    """Warn if the threshold is to be chosen on samples the detector was fitted on."""
-    share = np.isin(_rows(held), _rows(training)).mean()
-    if share > _SEEN:
-        ERRORS.print(
-            f"[yellow]{share:.0%} of the samples of {escape(str(known))} are in "
-            f"{escape(str(train))}[/yellow]: a threshold chosen on samples the "
-            "detector was fitted on looks better than it is. Use samples held out of "
-            "training.",
-            highlight=False,
-        )
-
-
 def compare_labels(train: Path, training: Outputs) -> None:
     """Warn if the labels of training samples are not the classes of the network."""
     labels, logits = training.labels, training.logits
@@ -160,10 +146,3 @@ def compare_labels(train: Path, training: Outputs) -> None:
             "order of its outputs?",
             highlight=False,
         )
-
-
-def _rows(outputs: Outputs) -> NDArray[np.uint64]:
-    """Return a key per sample, made from two of its numbers."""
-    values = outputs.logits if outputs.logits is not None else outputs.features
-    ends = np.asarray(values)[:, [0, -1]].astype(np.float32)
-    return np.ascontiguousarray(ends).view(np.uint64).ravel()

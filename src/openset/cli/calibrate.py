@@ -13,7 +13,6 @@ from openset._progress import bar
 from openset._types import CalibrationError, CalibrationWarning
 from openset.cli._calibration_data import (
     compare_labels,
-    compare_rows,
     from_run,
     need_surrogate,
     read_known,
@@ -225,7 +224,6 @@ def command(
     training = None if train is None else Outputs.load(train)
     validation, unknowns = read_known(known, surrogate or [])
     if train is not None and training is not None:
-        compare_rows(train, training, known, validation)
         compare_labels(train, training)
     recipes = _recipes(detector or [_AUTO], training, unknowns)
     with _io.naming(train or known):

@@ -39,7 +39,6 @@ _OPTIONS = {
     "side": "--side",
     "logits": "--logits",
     "features": "--features",
-    "key": "--verify",
     "plugins": "--plugin",
 }
 

@@ -42,7 +42,6 @@ _ENDINGS = (".npz", ".csv", ".parquet")
 _OPTIONS = {
     "false_alarms": "--false-alarms",
     "window": "--window",
-    "key": "--verify",
     "plugins": "--plugin",
 }
 

@@ -153,7 +153,9 @@ def _manifest(folder: str | Path) -> dict[str, Any]:
         manifest = json.loads(read(folder, MANIFEST))
         kind, schema = manifest.get("kind"), manifest.get("schema")
     except FileNotFoundError as error:
-        msg = f"{_CALLER}: {folder} is not a rejector: it has no {MANIFEST}"
+        is_there = "://" in str(folder) or Path(folder).exists()
+        why = f"{folder} is not a rejector: it has no {MANIFEST}"
+        msg = f"{_CALLER}: {why if is_there else f'no such folder: {folder}'}"
         raise FileNotFoundError(msg) from error
     except _DAMAGE as error:
         msg = f"{place} is damaged or truncated: not JSON ({error})"

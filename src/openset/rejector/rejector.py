@@ -389,8 +389,11 @@ class Rejector:
         writer = csv.DictWriter(text, ["row", *rows[0]], lineterminator="\n")
         writer.writeheader()
         for i, row in enumerate(rows):
-            flat = {n: "|".join(x) if n == "set" else x for n, x in row.items()}
-            writer.writerow({n: csv_cell(x) for n, x in (("row", i), *flat.items())})
+            cells: dict[str, Any] = {"row": i, **row}
+            if "set" in row:
+                cells["set"] = "|".join(row["set"])
+            cells = {n: "nan" if x is None else csv_cell(x) for n, x in cells.items()}
+            writer.writerow(cells)
         return text.getvalue()
 
     def save_decisions(

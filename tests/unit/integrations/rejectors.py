@@ -5,18 +5,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.testing import assert_allclose
 
-from openset import Rejector
-
 
 def altered(rejector, *, fitted=None, **changes):
     """Return the rejector with another detector, or another threshold."""
-    return Rejector(
-        rejector.fitted if fitted is None else fitted,
-        replace(rejector.threshold, **changes),
-        classes=rejector.classes,
-        reference=rejector.reference,
-        report=rejector.report,
-        features=rejector.reference_features,
+    return replace(
+        rejector,
+        fitted=rejector.fitted if fitted is None else fitted,
+        threshold=replace(rejector.threshold, **changes),
     )
 
 

@@ -48,7 +48,7 @@ def test_mlflow_loads_what_was_saved_and_decides_alike(rng, tmp_path):
     for given in (arrays, table, {**arrays, "labels": new.labels}):
         found = model.predict(given)
         assert_array_equal(found["label"], expected.labels)
-        assert_array_equal(found["knownness"], expected.scores.known)
+        assert_array_equal(found["knownness"], expected.known)
         assert_array_equal(found["accepted"], expected.labels >= 0)
         names = [rejector.name_of(one) for one in expected.labels]
         assert found["answer"].tolist() == names
@@ -85,12 +85,12 @@ def test_a_detector_of_logits_takes_plain_arrays_from_a_logged_model(rng):
 def test_sets_are_a_column(rng):
     fitted = detectors.MSP().fit(samples(rng))
     rejector = Rejector.calibrate(
-        fitted, known=samples(rng), objective="at_tpr", sets="lac", coverage=0.95
+        fitted, known=samples(rng), objective="at_tpr", sets=0.95
     )
     new = samples(rng)
     names = [
         [rejector.name_of(one) for one in classes]
-        for classes in rejector.predict_sets(new)
+        for classes in rejector.decide(new).set_classes
     ]
     assert Model(rejector).predict(new)["set"].tolist() == names
 

@@ -1,5 +1,7 @@
 """Rejectors on disk, and servers that serve them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,27 +46,15 @@ def by_logits():
 def per_class(by_logits):
     """Max probability with a threshold for each class, some infinite."""
     limits = {"per_class": ["inf", 2.0, "-inf"]}
-    return Rejector(
-        by_logits.fitted,
-        Threshold.from_dict({**by_logits.threshold.to_dict(), **limits}),
-        classes=CLASSES,
-        reference=by_logits.reference,
-        report=by_logits.report,
-    )
+    threshold = Threshold.from_dict({**by_logits.threshold.to_dict(), **limits})
+    return replace(by_logits, threshold=threshold)
 
 
 @pytest.fixture(scope="session")
 def with_sets(by_logits):
     """Max probability with prediction sets, often of several classes."""
-    rule = SetRule(method="raps", coverage=0.9, limits=(0.9999,), by_class=False, n=300)
-    return Rejector(
-        by_logits.fitted,
-        by_logits.threshold,
-        classes=CLASSES,
-        reference=by_logits.reference,
-        report=by_logits.report,
-        sets=rule,
-    )
+    rule = SetRule(coverage=0.9, limit=0.9, n=300)
+    return replace(by_logits, sets=rule)
 
 
 @pytest.fixture(scope="session")

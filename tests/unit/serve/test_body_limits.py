@@ -65,7 +65,7 @@ def test_large_bodies_get_what_predict_says(by_msp, by_logits, logits, order):
 
 def test_answers_come_as_npy_or_npz_if_asked_for(by_msp, by_logits, logits, tmp_path):
     decided = by_logits.decide(Outputs(logits=logits))
-    decisions, scores = decided.labels, decided.scores
+    decisions, scores = decided.labels, decided
     accept = {**NPY, "Accept": "text/html, application/x-npy;q=0.9, */*"}
     answer = by_msp.post(content=npy(logits), headers=accept)
     assert answer.headers["Content-Type"] == "application/x-npy"

@@ -48,8 +48,8 @@ def check(found, rejector, test_split):
     for i in BAD:
         assert (found["decisions"][i], found["predicted"][i]) == (-1, -1)
     assert [found["decisions"][i] for i in good] == alone.labels.tolist()
-    assert [found["known"][i] for i in good] == alone.scores.known.tolist()
-    assert [found["predicted"][i] for i in good] == alone.scores.predicted.tolist()
+    assert [found["known"][i] for i in good] == alone.known.tolist()
+    assert [found["predicted"][i] for i in good] == alone.predicted.tolist()
     return alone
 
 
@@ -189,7 +189,7 @@ def test_what_the_network_cannot_take_is_left_out_before_it_runs_again(by_logits
     good = np.delete(x, [1, 4], axis=0)
     expected = by_logits.decide(Outputs(logits=good[:, :3]))
     found = [answer["known"][i] for i in (0, 2, 3, 5)]
-    assert found == expected.scores.known.tolist()
+    assert found == expected.known.tolist()
     answer = client.post("/predict", content=npy(x[[1]]), headers=binary()).json()
     assert (answer["decisions"], answer["n_invalid"]) == ([-1], 1)
     strict = TestClient(serve.app(by_logits, model=Scaled(), example=example))
@@ -230,7 +230,7 @@ def test_a_damaged_image_is_one_invalid_sample_of_a_form(by_pixels, tmp_path):
     pictures = [picture(0), picture(3)]
     alone = rejector.decide(model.apply(pictures, progress=False))
     assert [found["decisions"][i] for i in (0, 3)] == alone.labels.tolist()
-    assert [found["known"][i] for i in (0, 3)] == alone.scores.known.tolist()
+    assert [found["known"][i] for i in (0, 3)] == alone.known.tolist()
     logged = Outputs.load(log / "traffic-000001.npz")
     assert logged.ids.tolist() == ["0.png", "3.png"]
     with TestClient(serve.app(rejector, model=model)) as client:

@@ -2,11 +2,12 @@
 
 import json
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from openset import Outputs, Rejector
+from openset import Outputs
 from tests.unit.serve.live import serving
 from tests.unit.serve.test_images import picture, png
 from tests.waiting import PATIENCE
@@ -106,7 +107,7 @@ def test_numbers_on_the_page_are_those_of_predict(
     page.paste(as_rows(test_split.logits))
     page.wait(lambda: page.text("n") == "200")
     decided = by_logits.decide(test_split)
-    decisions, scores = decided.labels, decided.scores
+    decisions, scores = decided.labels, decided
     assert page.counts() == counts(decisions)
     assert page.threshold() == by_logits.threshold.value
     # the table says the same, sample by sample
@@ -153,7 +154,7 @@ def test_margins_of_thresholds_per_class_are_those_of_the_class(
 def test_sets_are_shown_and_hold_for_the_calibrated_threshold(
     browser, with_sets, test_split, tmp_path
 ):
-    sets = with_sets.predict_sets(test_split)
+    sets = with_sets.decide(test_split).set_classes
     with serving(with_sets.save(tmp_path / "sets")) as server:
         page = Page(browser, server.url)
         page.paste(as_rows(test_split.logits))
@@ -351,13 +352,7 @@ def test_every_field_has_a_name_for_those_who_cannot_see(browser, by_logits_live
 def test_class_names_are_text_not_markup(browser, by_logits, tmp_path):
     """A name is data of whoever trained the network, and data do not run."""
     evil = "<img src=x onerror=document.title='hacked'>"
-    rejector = Rejector(
-        by_logits.fitted,
-        by_logits.threshold,
-        classes=(evil, "b", "c"),
-        reference=by_logits.reference,
-        report=by_logits.report,
-    )
+    rejector = replace(by_logits, classes=(evil, "b", "c"))
     with serving(rejector.save(tmp_path / "evil")) as server:
         page = Page(browser, server.url)
         page.paste("30, 0, 0")
@@ -375,5 +370,5 @@ def test_an_invalid_sample_is_shown_as_such(browser, logits_folder, by_logits):
         rows = {row[0]: row[1:] for row in page.rows()}
     assert rows["1"] == ["unknown (invalid)", "–", "–", "–"]
     expected = by_logits.decide(Outputs(logits=[[9.0, 0, 0], [0, 0.1, 0]]))
-    for i, known in zip("02", expected.scores.known, strict=True):
+    for i, known in zip("02", expected.known, strict=True):
         assert float(rows[i][2]) == pytest.approx(known, rel=1e-3)

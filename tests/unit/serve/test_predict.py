@@ -37,7 +37,7 @@ def check(answer, rejector, outputs):
     assert answer.status_code == 200, answer.text
     found = answer.json()
     decided = rejector.decide(outputs)
-    decisions, scores = decided.labels, decided.scores
+    decisions, scores = decided.labels, decided
     assert found["decisions"] == decisions.tolist()
     assert found["known"] == scores.known.tolist()
     assert found["predicted"] == scores.predicted.tolist()
@@ -233,7 +233,7 @@ def test_metrics_count_what_happened(by_logits, test_split):
         return samples["openset_" + name, tuple(sorted(labels.items()))]
 
     decided = by_logits.decide(test_split)
-    decisions, scores = decided.labels, decided.scores
+    decisions, scores = decided.labels, decided
     n_unknown = np.count_nonzero(decisions == -1)
     assert value("requests_total", path="/predict", status="200") == 3
     assert value("requests_total", path="/predict", status="422") == 1

@@ -18,8 +18,7 @@ def calibrated(detector):
     return Rejector.calibrate(
         detector.fit(split(1, 300, unknown=0)),
         known=split(2, 300, unknown=0.4),
-        sets="raps",
-        coverage=0.98,
+        sets=0.98,
     )
 
 
@@ -38,7 +37,7 @@ def test_answers_hold_the_sets_of_predict(client, with_sets, test_split, cut):
     expected = [np.flatnonzero(row).tolist() for row in mask]
     assert found["sets"] == expected
     if cut is None:
-        assert expected == with_sets.predict_sets(Outputs(logits=logits))
+        assert expected == with_sets.decide(Outputs(logits=logits)).set_classes
         assert {0, 1, 2} <= {len(one) for one in expected}
     query = {} if cut is None else {"threshold": cut}
     headers = {"Content-Type": "application/x-npz", "Accept": "application/x-npz"}
@@ -109,4 +108,4 @@ def test_what_export_wrote_with_sets_is_served(tmp_path):
     client = TestClient(serve.app(rejector, model=exported))
     answer = client.post("/predict", json={"inputs": x.tolist()})
     assert answer.status_code == 200, answer.text
-    assert answer.json()["sets"] == rejector.predict_sets(outputs)
+    assert answer.json()["sets"] == rejector.decide(outputs).set_classes

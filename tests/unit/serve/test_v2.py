@@ -93,7 +93,7 @@ def test_triton_gets_what_predict_says(client, by_logits, test_split, binary, ki
     )
     decided = by_logits.decide(Outputs(logits=logits))
     assert (answer.as_numpy("decision") == decided.labels).all()
-    assert (answer.as_numpy("known") == decided.scores.known).all()
+    assert (answer.as_numpy("known") == decided.known).all()
     names = [n.decode() if binary else n for n in answer.as_numpy("name")]
     assert names == [by_logits.name_of(label) for label in decided.labels]
     assert answer.get_response()["id"] == "me"

@@ -87,7 +87,7 @@ def test_the_bad_samples_are_marked_and_the_others_answered_as_if_alone(
             places = [i for i in range(first, min(first + rows, 30)) if i not in bad]
             if places:
                 alone = opened.decide(WHOLE.take([start + i for i in places]))
-                assert_array_equal(found["known"][places], alone.scores.known)
+                assert_array_equal(found["known"][places], alone.known)
                 assert_array_equal(found["decision"][places], alone.labels)
 
 

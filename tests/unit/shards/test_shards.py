@@ -96,9 +96,9 @@ def test_decisions_are_those_of_all_samples_at_once(
     found = columns(out, format_)
     assert_array_equal(found["decision"], expected.labels)
     # Matrix products of other sizes may round the last digit in another way.
-    assert_allclose(found["known"], expected.scores.known, rtol=1e-13)
-    assert_array_equal(found["predicted"], expected.scores.predicted)
-    assert_allclose(found["margin"], opened.margins(expected.scores), atol=1e-13)
+    assert_allclose(found["known"], expected.known, rtol=1e-13)
+    assert_array_equal(found["predicted"], expected.predicted)
+    assert_allclose(found["margin"], opened.margins(expected), atol=1e-13)
     assert_array_equal(found["decision"] != -1, found["margin"] >= 0)
     names = {"job.json", ".lock", *(f"{name}.{format_}" for name in "abc")}
     assert {path.name for path in out.iterdir()} == names
@@ -110,8 +110,7 @@ def test_sets_are_those_of_all_samples_at_once(folder, tmp_path, format_):
         detectors.Energy().fit(None),
         known=drawn(200, seed=2),
         surrogate=drawn(200, seed=3, unknown=True),
-        sets="lac",
-        coverage=0.97,
+        sets=0.97,
     )
     job = shards.Predict(made.save(tmp_path / "sets"), format=format_, rows=33)
     out = tmp_path / "out"
@@ -122,7 +121,7 @@ def test_sets_are_those_of_all_samples_at_once(folder, tmp_path, format_):
         return
     files = sorted(out.glob("*.parquet"))
     lists = [one for f in files for one in pq.read_table(f)["set"].to_pylist()]
-    assert lists == made.predict_sets(WHOLE)
+    assert lists == made.decide(WHOLE).set_classes
     assert {len(one) for one in lists} >= {0, 1, 2}
 
 

@@ -467,11 +467,11 @@ class Rejector:
         need_same_classes("Rejector", outputs, self.classes, of=of, name="outputs")
         wanted, got = self.input_step, outputs.input_step
         if got != wanted:
+            moved = f"perturbed by {wanted}" if wanted else "as the network got them"
             _check.fail(
                 "Rejector",
                 "outputs",
-                f"of inputs {f'perturbed by {wanted}' if wanted else 'as they are'}, "
-                "as in the calibration",
+                f"of inputs {moved}, as in the calibration",
                 f"inputs perturbed by {got}" if got else "inputs as they are",
                 "Extract them anew for this rejector: openset extract NETWORK DATA "
                 "--rejector FOLDER. If code of your own perturbed them, say so: "

@@ -314,7 +314,7 @@ def test_a_rejector_over_layers_from_the_shell(trained, tmp_path, name):
     accepted = scores.known >= rejector.threshold.value
     expected = np.where(accepted, scores.predicted, -1)
     with np.load(tmp_path / "decided.npz") as arrays:
-        np.testing.assert_array_equal(arrays["decisions"], expected)
+        np.testing.assert_array_equal(arrays["decision"], expected)
     client = TestClient(serve.app(rejector, model=trained / "run"))
     samples = datasets.load("digits").inputs[2::3][:9]
     answer = client.post("/predict", json={"inputs": samples.tolist()}).json()

@@ -232,8 +232,9 @@ def test_a_plain_detector_notices_layers_in_another_order(saved, tmp_path):
         again = Fitted.load(fitted.save(tmp_path / "knn.npz"))
     else:
         surrogate = replaced(drawn(60, seed=1), labels=np.full(60, -1))
+        known = drawn(60, seed=2)
         with pytest.warns(CalibrationWarning):
-            made = Rejector.calibrate(fitted, known=train, surrogate=surrogate)
+            made = Rejector.calibrate(fitted, known=known, surrogate=surrogate)
         again = Rejector.load(made.save(tmp_path / "rejector")).fitted
     with pytest.raises(ValueError, match=r"layers a \(2\), b \(3\), as in fit, got b"):
         again.known(drawn(5, layers=order))

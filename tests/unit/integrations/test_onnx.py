@@ -157,7 +157,12 @@ def test_a_detector_without_a_graph_is_named(tmp_path):
     layers = (("gram:conv1", WIDTH),)
     outputs = replaced(split(80, seed=2, dtype=np.float32), layers=layers)
     fitted = detectors.GramBounds().fit(outputs)
-    rejector = Rejector.calibrate(fitted, known=outputs, objective="at_tpr", tpr=0.9)
+    rejector = Rejector.calibrate(
+        fitted,
+        known=replaced(split(80, seed=3), layers=layers),
+        objective="at_tpr",
+        tpr=0.9,
+    )
     with pytest.raises(ValueError, match=r"detector must be one of .*, got gram"):
         export(rejector, tmp_path / "rejector.onnx")
 

@@ -53,7 +53,7 @@ def per_class(by_logits):
 @pytest.fixture(scope="session")
 def with_sets(by_logits):
     """Max probability with prediction sets, often of several classes."""
-    rule = SetRule(coverage=0.9, limit=0.9, n=300)
+    rule = SetRule(coverage=0.9, limit=0.9999, n=300)
     return replace(by_logits, sets=rule)
 
 

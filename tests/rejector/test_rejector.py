@@ -291,7 +291,7 @@ def test_columns_rows_and_files_say_the_same(tmp_path):
     read = list(csv.DictReader(io.StringIO(text)))
     assert [int(row["row"]) for row in read] == list(range(61))
     assert read[0]["set"] == "|".join(rows[0]["set"])
-    assert (read[ROW]["known"], read[ROW]["id"]) == ("", f"'={ROW}.png")
+    assert (read[ROW]["known"], read[ROW]["id"]) == ("nan", f"'={ROW}.png")
     for row, line in zip(rows, read, strict=True):
         assert int(line["decision"]) == row["decision"]
         assert row["known"] is None or float(line["known"]) == row["known"]

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from openset import Scores, thresholds
 from openset.detectors.combined import knots_of, rank
-from openset.metrics.counts import optimum, ranking_counts
+from openset.metrics.counts import ranking_counts
+from openset.metrics.curves import optimum
 from openset.selection._candidates import Data
 from openset.selection._robust import CONSENSUS, candidates_of, decide
 from openset.selection._surrogate import mean_rank

@@ -19,8 +19,6 @@ def table() -> str:
         text = (inspect.getdoc(mine[0].function) or "").partition("\n")[0].rstrip(".")
         text = text.removeprefix("Return the ")
         text = re.sub(r":\w+:`(\w+)`", r"`\1`", text)  # links of the docstring
-        if mine[0].reference:
-            text += f" ({mine[0].reference})"
         keys = ", ".join(f"`{row.key}`" for row in mine)
         arrow = _ARROWS[mine[0].better]
         lines.append(f"| `{name}` | {text[0].upper()}{text[1:]} | {keys} | {arrow} |")

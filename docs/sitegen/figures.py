@@ -124,7 +124,7 @@ def pair() -> dict[str, ops.Scores]:
     known samples have the highest ones.
     """
     good = weak()
-    twin = ops.metrics.consistency.twin(good, "acc_plus_auroc", threshold=0.0)
+    twin = ops.reproduce.consistency.twin(good, "acc_plus_auroc", threshold=0.0)
     return {"classifier A": good, "classifier B": twin.scores}
 
 

@@ -14,7 +14,6 @@ from rich.console import Console
 
 from openset import Scores, evaluate, metrics, stats
 from openset.cli import _tables
-from openset.metrics import intervals
 from openset.metrics.counts import class_counts, ranking_counts
 from openset.metrics.intervals import replicates
 
@@ -85,7 +84,7 @@ def each(rows):
 
 SCALARS = [row for row in TABLE if row.kind != "curve"]
 REPORTED = [row for row in SCALARS if row.kind != "operational"]
-KERNELS = [row for row in TABLE if row.kernel is not None]
+COUNTED = [row for row in TABLE if row.takes_counts]
 WITH_INTERVALS = [r for r in TABLE if r.kind in {"closed", "ranking", "threshold"}]
 
 
@@ -183,46 +182,29 @@ def test_the_page_of_the_docs_has_the_table():
         assert f"`{row.key}`" in text
 
 
-@each(KERNELS)
-def test_the_kernel_is_the_metric(row):
-    scores = draw()
-    if row.kind in {"ranking", "oracle"}:
-        shared = ranking_counts(scores)
-    else:
-        shared = class_counts(scores, THRESHOLD, caller="test")
-    found = float(row.kernel(shared, **row.params))
+@each(COUNTED)
+def test_counts_give_what_scores_give(row):
+    scores, at = draw(), (THRESHOLD,) if row.kind == "threshold" else ()
+    shared = ranking_counts(scores)
+    if row.kind != "ranking":
+        shared = class_counts(scores, THRESHOLD)
+    found = row.function(shared, *at, **row.params)
     assert found == approx(value(row, scores), abs=1e-12)
 
 
 @each(WITH_INTERVALS)
 @pytest.mark.parametrize("clusters", [None, "groups"])
-@pytest.mark.parametrize("has_kernel", [True, False])
-def test_a_replicate_is_the_metric_of_resampled_samples(row, clusters, has_kernel):
+def test_a_replicate_is_the_metric_of_resampled_samples(row, clusters):
     """The fast, weighted replicates equal evaluating the resampled rows one by one."""
-    scores = draw(n=120)
-    rng = np.random.default_rng(3)
-    weights = intervals._Draw(scores, clusters, np.random.default_rng(3))(4)
-    if clusters:
-        redraw = intervals._Draw(scores, clusters, rng)
-        weights = np.concatenate([redraw(1) for _ in range(4)])
-    fast = replicates(
-        scores,
-        {"it": row if has_kernel else replace(row, kernel=None)},
+    found = replicates(
+        draw(n=120),
+        {"fast": row, "slow": replace(row, takes_counts=False)},
         threshold=THRESHOLD,
         resamples=4,
         clusters=clusters,
         rng=3,
-    )["it"]
-    for found, times in zip(fast, weights, strict=True):
-        rows = np.repeat(np.arange(len(scores)), times)
-        assert found == approx(value(row, scores.take(rows)), abs=1e-12)
-
-
-def test_stratified_replicates_keep_both_counts():
-    scores = draw()
-    weights = intervals._Draw(scores, None, np.random.default_rng(0))(10)
-    assert (weights[:, scores.is_unknown].sum(axis=1) == scores.n_unknown).all()
-    assert (weights.sum(axis=1) == len(scores)).all()
+    )
+    assert found["fast"] == approx(found["slow"], abs=1e-12)
 
 
 def test_clusters_bootstrap_every_interval():

@@ -7,7 +7,7 @@ from hypothesis import given
 from pytest import approx  # noqa: PT013
 
 from openset import Scores, metrics
-from openset.metrics import consistency
+from openset.reproduce import consistency
 from tests.property.strategies import scores_and_threshold
 
 

@@ -155,7 +155,7 @@ def test_the_cost_of_a_threshold_is_that_of_its_decisions(drawn, other, alpha):
 def test_equal_costs_give_the_threshold_of_open_set_accuracy(made, alpha):
     by_cost = thresholds.by_cost(made, alpha=alpha)
     assert by_cost.value == thresholds.osa(made, alpha).value
-    share = None if alpha == "counts" else float(weight_of(made, alpha))
+    share = alpha if alpha == "counts" else float(weight_of(made, alpha))
     best = metrics.osa_optimum(made, alpha=share).value
     assert by_cost.rate.value == pytest.approx(1 - best)
 

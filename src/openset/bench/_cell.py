@@ -197,7 +197,7 @@ def standard_metrics() -> dict[str, Metric]:
         for row in table()
         if is_built_in(row)
         and row.kind not in {"curve", "operational"}
-        and (row.kind != "oracle" or row.kernel is not None)
+        and (row.kind != "oracle" or row.best_of == "osa")
     }
 
 

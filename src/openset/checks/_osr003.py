@@ -2,6 +2,7 @@
 
 from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
+from openset.checks._metric_names import counts_errors_of
 
 # CCR is the Halfpoint score with accuracy as its base.
 _HALFPOINT = frozenset({"halfpoint_score", "ccr"})
@@ -19,9 +20,9 @@ def look(evidence: Evidence) -> Outcome:
             "samples costs nothing",
             "Report halfpoint_score (or ccr) at a threshold chosen on other data",
         )
-    joint = sorted({row.name for row in rows if row.counts_errors_of == "both"})
+    joint = sorted({row.name for row in rows if counts_errors_of(row) == "both"})
     apart = sorted(
-        {row.name for row in rows if row.counts_errors_of == "detection"}
+        {row.name for row in rows if counts_errors_of(row) == "detection"}
         | names & {"accuracy"}
     )
     if apart and not joint:

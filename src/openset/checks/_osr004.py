@@ -2,6 +2,7 @@
 
 from openset.checks._evidence import Evidence
 from openset.checks._finding import Check, Outcome, found, not_applicable, passed
+from openset.checks._metric_names import MOVES_WITH_PREVALENCE
 from openset.metrics import imbalance_ratio
 
 LIMIT = 2.0
@@ -25,7 +26,7 @@ def look(evidence: Evidence) -> Outcome:
     if not evidence.reported:
         return not_applicable(f"{seen}; no metrics named: give results or a headline")
     touched = sorted(
-        {row.name for row in evidence.metrics if row.moves_with_prevalence}
+        {row.name for row in evidence.metrics if row.key in MOVES_WITH_PREVALENCE}
     )
     if not touched:
         return passed(f"{seen}, but no reported metric depends on it")

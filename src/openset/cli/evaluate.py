@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -228,7 +227,7 @@ def _evaluate_sketch(
             "n_known": sketch.n_known,
             "n_unknown": sketch.n_unknown,
             "threshold": threshold,
-            "brackets": {key: asdict(one) for key, one in found.items()},
+            "brackets": {key: one._asdict() for key, one in found.items()},
         }
         _deliver(as_json_text(document) + "\n", out)
         return

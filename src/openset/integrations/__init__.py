@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 
 _MODULES = (
-    *("mlflow", "networks", "onnx", "sklearn", "torch", "torch_sketch"),
+    *("mlflow", "networks", "onnx", "sklearn", "torch"),
     *("torchmetrics", "transformers"),
 )
 

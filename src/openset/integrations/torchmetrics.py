@@ -17,9 +17,8 @@ with _extras.importing(_CALLER, "torchmetrics"):
         from torchmetrics.utilities import dim_zero_cat
 
     # After torch, so that a missing torch is reported for this module.
-    from openset.integrations import torch_sketch
 
-__all__ = ["OSA", "OSCR", "Brackets", "OSCRPoints", "OpenAUC"]
+__all__ = ["OSA", "OSCR", "OSCRPoints", "OpenAUC"]
 
 _LARGEST_ID = 1 << 53  # float64 represents all integers up to here
 
@@ -241,63 +240,3 @@ class OSA(_OpenSetMetric):
         return self._result(
             metrics.osa(self.scores(), self.threshold, alpha=self.alpha)
         )
-
-
-class Brackets(Metric):
-    """Lower and upper bounds of metrics, in constant memory.
-
-    Counts scores as :class:`openset.metrics.Sketch` does, on the device of the metric
-    and without keeping them. Processes add up their counts.
-
-    Parameters
-    ----------
-    threshold
-        If given, metrics at this threshold are computed, too.
-    **kwargs
-        Passed to :class:`torchmetrics.Metric`.
-
-    Examples
-    --------
-    >>> metric = Brackets()
-    >>> metric.update(
-    ...     known=torch.tensor([900.0, 400.0, 800.0, 300.0]),
-    ...     predicted=torch.tensor([0, 1, 0, 0]), labels=torch.tensor([0, 1, 1, -1]))
-    >>> metric.compute()["auroc"]
-    tensor([1., 1.], dtype=torch.float64)
-    """
-
-    is_differentiable = False
-    higher_is_better = None
-    full_state_update = False
-
-    def __init__(self, threshold: float | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.threshold = (
-            None if threshold is None else _check.threshold("Brackets", threshold)
-        )
-        for name, table in torch_sketch.empty().items():
-            self.add_state(name, default=table, dist_reduce_fx="sum")
-        self._rows = torch_sketch.layout("cpu")
-
-    def update(self, known: Tensor, predicted: Tensor, labels: Tensor) -> None:
-        """Count a batch: knownness, predicted classes, and labels (-1: unknown)."""
-        if self._rows.row.device != known.device:
-            self._rows = torch_sketch.layout(known.device)
-        torch_sketch.count(self._tables(), self._rows, known, predicted, labels)
-
-    def _tables(self) -> dict[str, Tensor]:
-        return {name: getattr(self, name) for name in torch_sketch.NAMES}
-
-    def sketch(self) -> metrics.Sketch:
-        """Return the counts of this process as a sketch; it can be saved and added."""
-        return torch_sketch.to_sketch("Brackets", self._tables())
-
-    def compute(self) -> dict[str, Tensor]:
-        """Return lower and upper end of each metric, by key, over all processes."""
-        found = self.sketch().brackets(self.threshold)
-        return {
-            key: torch.tensor(
-                [one.low, one.high], dtype=torch.float64, device=self.device
-            )
-            for key, one in found.items()
-        }

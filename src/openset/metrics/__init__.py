@@ -8,42 +8,59 @@ data raises `UndefinedMetricError`; it never returns 0 or NaN instead.
 parameters. :func:`register` adds a metric of your own.
 """
 
-from openset.metrics import bins, consistency, counts, intervals
-from openset.metrics._accumulator import Accumulator
-from openset.metrics._accuracy import accuracy
-from openset.metrics._aggregate import acc_plus_auroc, acc_times_auroc
-from openset.metrics._at_rate import error_at_tpr, fpr_at_tpr
-from openset.metrics._aupr import aupr
-from openset.metrics._auroc import auroc
-from openset.metrics._brackets import Bracket
-from openset.metrics._confusion import confusion
-from openset.metrics._evaluation import Evaluation, by_group, evaluate
-from openset.metrics._fscore import f_score
-from openset.metrics._imbalance import (
+from openset.metrics import counts, intervals
+from openset.metrics.accumulator import Accumulator
+from openset.metrics.at_threshold import (
+    ccr,
+    confusion,
+    f_score,
+    normalized_accuracy,
+    osa,
+    urr,
+    youden,
+)
+from openset.metrics.counts import Rates
+from openset.metrics.curves import (
+    OSACurve,
+    OSCRCurve,
+    Sweep,
+    oosa,
+    osa_curve,
+    osa_optimum,
+    oscr_curve,
+    sweep,
+)
+from openset.metrics.evaluation import Evaluation, by_group, evaluate
+from openset.metrics.imbalance import (
     halfpoint_score,
     imbalance_ratio,
     inner_score,
     outer_score,
     overall_score,
 )
-from openset.metrics._nacc import normalized_accuracy
-from openset.metrics._oaa import oaa
-from openset.metrics._openauc import openauc, partial_openauc
-from openset.metrics._osa import OSACurve, ccr, oosa, osa, osa_curve, osa_optimum, urr
-from openset.metrics._oscr import OSCRCurve, ccr_at_fpr, oscr_curve
-from openset.metrics._rates import Rates
-from openset.metrics._registry import Metric, get, names, register, sections, table
-from openset.metrics._risk_coverage import (
+from openset.metrics.intervals import Interval, bootstrap
+from openset.metrics.ranking import (
+    acc_plus_auroc,
+    acc_times_auroc,
+    accuracy,
+    aupr,
+    auroc,
+    ccr_at_fpr,
+    error_at_tpr,
+    fpr_at_tpr,
+    openauc,
+    partial_openauc,
+)
+from openset.metrics.registry import Metric, get, names, register, sections, table
+from openset.metrics.selective import (
     RiskCoverageCurve,
     augrc,
     aurc,
+    oaa,
     risk_coverage_curve,
+    scod_risk,
 )
-from openset.metrics._scod import scod_risk
-from openset.metrics._sketch import Sketch
-from openset.metrics._sweep import Sweep, sweep
-from openset.metrics._youden import youden
-from openset.metrics.intervals import Interval, bootstrap
+from openset.metrics.sketch import Bracket, Sketch
 
 __all__ = [
     "Accumulator",
@@ -64,13 +81,11 @@ __all__ = [
     "aupr",
     "aurc",
     "auroc",
-    "bins",
     "bootstrap",
     "by_group",
     "ccr",
     "ccr_at_fpr",
     "confusion",
-    "consistency",
     "counts",
     "error_at_tpr",
     "evaluate",

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset.metrics.counts import ALPHA, optimum, positions, ranking_counts
+from openset.metrics.counts import ALPHA, positions, ranking_counts
+from openset.metrics.curves import optimum
 from openset.report._rejection import class_name
 from openset.report._runs import Run
 from openset.report._svg import readable

@@ -11,6 +11,7 @@ Needs the extras `bench` (studies) and `report` (figures); items that train netw
 need `torch`.
 """
 
+from openset.reproduce import consistency
 from openset.reproduce._imagenet import imagenet_parts
 from openset.reproduce._item import Content, Item, Settings
 from openset.reproduce._published import Published, published
@@ -28,6 +29,7 @@ __all__ = [
     "Settings",
     "StudyRun",
     "Table",
+    "consistency",
     "get",
     "imagenet_parts",
     "items",

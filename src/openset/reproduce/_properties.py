@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
 from openset import datasets, metrics, protocols
-from openset.metrics import consistency
+from openset.reproduce import consistency
 from openset.reproduce._item import Content, Settings
 from openset.reproduce._published import published
 from openset.reproduce._table import Entry, Table

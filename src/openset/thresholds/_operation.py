@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.metrics import Interval, OSACurve, Rates, osa_curve, osa_optimum
-from openset.metrics.counts import optimum, ranking_counts
+from openset.metrics.counts import ranking_counts
+from openset.metrics.curves import optimum
 from openset.scores import Scores, need_scores
 from openset.thresholds._objectives import Objective, choose_by
 from openset.thresholds._report import ALPHAS

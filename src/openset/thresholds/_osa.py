@@ -1,7 +1,8 @@
 """The threshold with the largest open-set accuracy."""
 
 from openset import _check
-from openset.metrics.counts import Prefer, optimum, ranking_counts
+from openset.metrics.counts import Prefer, ranking_counts
+from openset.metrics.curves import optimum
 from openset.scores import Scores, need_scores
 from openset.thresholds._fingerprint import Fingerprint
 from openset.thresholds._threshold import At, Count, Rate, Span, Threshold, inside

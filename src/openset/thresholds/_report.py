@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.metrics import Interval, Rates
-from openset.metrics.counts import RankingCounts, optimum, ranking_counts
+from openset.metrics.counts import RankingCounts, ranking_counts
+from openset.metrics.curves import optimum
 from openset.scores import Scores, need_scores
 from openset.thresholds._cautions import CalibrationFacts, Caution, cautions
 from openset.thresholds._prevalence import at_prevalence

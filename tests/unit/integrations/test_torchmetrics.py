@@ -17,7 +17,7 @@ declare_operators()  # torchmetrics imports torchvision
 from torchmetrics import MetricCollection  # noqa: E402
 
 from openset.integrations import torchmetrics  # noqa: E402
-from openset.integrations.torchmetrics import OSA, OSCR, Brackets, OpenAUC  # noqa: E402
+from openset.integrations.torchmetrics import OSA, OSCR, OpenAUC  # noqa: E402
 
 N = 101
 
@@ -49,7 +49,6 @@ def expected(scores):
         "OSA": metrics.osa(scores, 45.0),
         "weighed": metrics.osa(scores, 45.0, alpha=0.3),
         "OSCR": np.stack([curve.fpr, curve.ccr, curve.thresholds]),
-        "brackets": ends(scores),
     }
 
 
@@ -66,14 +65,11 @@ def everything():
         "OSA": OSA(45.0),
         "weighed": OSA(45.0, alpha=0.3),
         "OSCR": OSCR(),
-        "brackets": Brackets(45.0),
     }
 
 
 def values(metric):
     found = metric.compute()
-    if isinstance(found, dict):
-        return np.stack([pair.numpy() for pair in found.values()])
     if isinstance(found, tuple):
         return np.stack([part.numpy() for part in found])
     return found.item()
@@ -145,29 +141,6 @@ def test_two_processes_give_exactly_what_one_does(tmp_path):
         for found in of_one:
             for name, value in wanted.items():
                 assert_array_equal(found[name], value)
-
-
-def test_brackets_count_what_a_sketch_counts():
-    parts, other = samples(0), samples(1, torch.float64)
-    metric, sketch = Brackets(), metrics.Sketch()
-    for batch in (parts, other):
-        metric.update(*batch)
-        sketch.update(as_scores(*batch))
-    assert metric.sketch().brackets(45.0) == sketch.brackets(45.0)
-    assert metric.compute().keys() == sketch.brackets().keys()
-    odd = torch.tensor([-0.0, torch.inf, -torch.inf, 5e-324, 1 - 2**-53, -1e300])
-    zeros = torch.zeros(6, dtype=torch.int64)
-    metric.update(odd.double(), zeros, zeros - 1)
-    sketch.update(labels=[-1] * 6, predicted=[0] * 6, known=odd.double().numpy())
-    assert all(
-        np.array_equal(table, metric.sketch().state()[name])
-        for name, table in sketch.state().items()
-    )
-    metric.update(torch.tensor([torch.nan]), zeros[:1], zeros[:1])
-    with pytest.raises(ValueError, match="Brackets: samples must be free of NaN"):
-        metric.compute()
-    metric.reset()
-    assert len(metric.sketch()) == 0
 
 
 def test_bad_batches_are_named():

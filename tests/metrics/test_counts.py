@@ -1,0 +1,123 @@
+"""Shared counts: what is accepted at each distinct score."""
+
+import gc
+
+import numpy as np
+import pytest
+from pytest import approx  # noqa: PT013
+
+from openset import Scores, metrics
+from openset.metrics.counts import ranking_counts
+
+EDGE = [np.inf, -np.inf, 0.0, -0.0]
+
+
+def draw(seed, n=40, *, edges=True, decimals=0):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(-1, 2, n)
+    known = rng.normal(size=n).round(decimals)
+    if edges:
+        known[: len(EDGE)] = EDGE
+    return Scores(labels=labels, predicted=rng.integers(0, 2, n), known=known)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("edges", [True, False])
+def test_counts_are_those_of_each_threshold(seed, edges):
+    scores = draw(seed, edges=edges)
+    counts = ranking_counts(scores)
+    distinct = sorted(set(scores.known.tolist()), reverse=True)
+    assert counts.values.tolist() == [np.inf, *distinct]
+    assert (counts.known[0], counts.correct[0], counts.unknown[0]) == (0, 0, 0)
+    for i, value in enumerate(distinct, start=1):
+        accepted = scores.known >= value
+        assert counts.known[i] == (accepted & ~scores.is_unknown).sum()
+        assert counts.correct[i] == (accepted & scores.is_correct).sum()
+        assert counts.unknown[i] == (accepted & scores.is_unknown).sum()
+    assert (counts.n_known, counts.n_unknown) == (scores.n_known, scores.n_unknown)
+    assert float(counts.accuracy) == approx(metrics.accuracy(scores))
+    for array in (counts.values, counts.known, counts.correct, counts.unknown):
+        assert not array.flags.writeable
+        assert array.shape == (len(distinct) + 1,)
+
+
+@pytest.mark.parametrize("edges", [True, False])
+def test_any_threshold_finds_its_counts(edges):
+    scores = draw(1, edges=edges)
+    counts = ranking_counts(scores)
+    middles = (np.unique(scores.known[4:])[1:] + np.unique(scores.known[4:])[:-1]) / 2
+    for value in [*EDGE, *scores.known.tolist(), *middles.tolist(), 99.0, -99.0]:
+        assert counts.rates(value) == metrics.Rates.at(scores, value), value
+
+
+def test_counts_are_shared_while_they_are_in_use():
+    scores = draw(3)
+    first = ranking_counts(scores)
+    assert ranking_counts(scores) is first
+    assert ranking_counts(draw(4)) is not first
+    values = first.values.tolist()
+    del first
+    gc.collect()
+    assert ranking_counts(scores).values.tolist() == values
+
+
+def test_distinct_scores_are_all_kept():
+    scores = draw(5, edges=False, decimals=9)
+    assert ranking_counts(scores).values.size == len(scores) + 1
+
+
+def test_the_best_of_a_sweep_is_a_threshold_that_exists():
+    """No threshold rejects a score of +inf: +inf itself accepts it."""
+    scores = Scores(labels=[0, -1, -1], predicted=[0] * 3, known=[np.inf, 1.0, 0.0])
+    table = metrics.sweep(scores)
+    assert table.thresholds.tolist() == [np.inf, np.inf, 1, 0]
+    best = table.best("osa")
+    assert (best.value, best.threshold) == (1.0, np.inf)
+    # Rejecting all would be best, but the unknown at +inf is always accepted.
+    endless = Scores(labels=[0, -1, -1], predicted=[1, 0, 0], known=[1.0, np.inf, 2.0])
+    assert metrics.sweep(endless).best("urr").value == 0.5
+    finite = Scores(labels=[0, -1], predicted=[1, 0], known=[1.0, 2.0])
+    assert metrics.sweep(finite).best("urr").threshold == np.inf
+
+
+def test_of_equal_values_a_sweep_takes_the_smallest_threshold():
+    scores = Scores(labels=[0, 0, -1], predicted=[0, 1, 0], known=[3.0, 2.0, 1.0])
+    assert metrics.sweep(scores).best("osa").threshold == 2.0
+    assert metrics.sweep(scores).best("urr").threshold == 2.0
+    with pytest.raises(ValueError, match=r"^Sweep\.best: name must be one of 'ccr'"):
+        metrics.sweep(scores).best("thresholds")
+
+
+@pytest.mark.parametrize("balance", [0.0, 0.2, 1.0])
+def test_a_sweep_weighs_normalized_accuracy(balance):
+    scores = draw(6, edges=False)
+    table = metrics.sweep(scores, balance=balance)
+    for aus, column in (
+        ("precision", table.normalized_accuracy),
+        ("recall", table.normalized_accuracy_recall),
+    ):
+        for value, found in zip(table.thresholds, column, strict=True):
+            expected = metrics.normalized_accuracy(
+                scores, value, balance=balance, aus=aus
+            )
+            assert found == approx(expected)
+    frame = table.to_frame()
+    assert frame["normalized_accuracy"].tolist() == table.normalized_accuracy.tolist()
+    assert frame.columns[0] == "thresholds"
+
+
+def test_classes_need_not_be_numbered_without_gaps():
+    """The same samples, with classes 0 and 1 renumbered as 3 and 8."""
+    scores = draw(7)
+    names = np.array([3, 8])
+    renamed = Scores(
+        labels=np.where(scores.is_unknown, -1, names[scores.labels]),
+        predicted=names[scores.predicted],
+        known=scores.known,
+    )
+    first, second = metrics.evaluate(scores, 0.5), metrics.evaluate(renamed, 0.5)
+    assert dict(first) == approx(dict(second))
+    assert first.confusion.matrix.tolist() == second.confusion.matrix.tolist()
+    assert second.confusion.classes.tolist() == [3, 8]
+    frame = second.confusion.to_frame()
+    assert list(frame.columns) == list(frame.index) == ["3", "8", "unknown"]

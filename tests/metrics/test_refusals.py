@@ -1,0 +1,235 @@
+"""Undefined metrics raise, and bad arguments are named."""
+
+import inspect
+from typing import Literal, get_origin, get_type_hints
+
+import numpy as np
+import pytest
+
+from openset import Scores, UndefinedMetricError, evaluate, metrics
+from openset.metrics import Accumulator
+
+KNOWN_ONLY = Scores(labels=[0, 1], predicted=[0, 0], known=[0.3, 0.1])
+UNKNOWN_ONLY = Scores(labels=[-1, -1], predicted=[0, 0], known=[0.3, 0.1])
+GOOD = Scores(labels=[0, 1, -1, -1], predicted=[0, 0, 1, 0], known=[4.0, 3, 2, 1])
+
+NEEDS_BOTH = [
+    "auroc", "fpr_at_tpr", "error_at_tpr", "aupr", "oscr_curve", "ccr_at_fpr",
+    "openauc", "partial_openauc", "acc_times_auroc", "acc_plus_auroc", "f_score",
+    "youden", "normalized_accuracy", "outer_score", "osa", "osa_curve",
+    "imbalance_ratio",
+]  # fmt: skip
+NEEDS_KNOWN = ["accuracy", "inner_score", "halfpoint_score", "overall_score", "ccr"]
+
+
+def call(name, scores, **options):
+    function = metrics.get(name).function
+    if "threshold" in inspect.signature(function).parameters:
+        options.setdefault("threshold", 0.2)
+    return function(scores, **options)
+
+
+@pytest.mark.parametrize("name", NEEDS_BOTH)
+@pytest.mark.parametrize(
+    ("scores", "side"), [(KNOWN_ONLY, "unknown"), (UNKNOWN_ONLY, "known")]
+)
+def test_a_missing_side_makes_the_metric_undefined(name, scores, side):
+    with pytest.raises(UndefinedMetricError, match=f"undefined without {side}") as got:
+        call(name, scores)
+    assert str(got.value).startswith(f"{name}: ")
+
+
+@pytest.mark.parametrize("name", NEEDS_KNOWN)
+def test_without_knowns_the_metric_is_undefined(name):
+    with pytest.raises(UndefinedMetricError, match="undefined without known"):
+        call(name, UNKNOWN_ONLY)
+
+
+def test_urr_needs_unknowns_and_evaluate_needs_both():
+    with pytest.raises(UndefinedMetricError, match="urr: undefined without unknown"):
+        metrics.urr(KNOWN_ONLY, 0.2)
+    for scores in (KNOWN_ONLY, UNKNOWN_ONLY):
+        with pytest.raises(UndefinedMetricError, match="evaluate: undefined without"):
+            evaluate(scores)
+        with pytest.raises(UndefinedMetricError, match="undefined without"):
+            metrics.oosa(scores, GOOD)
+        with pytest.raises(UndefinedMetricError, match="undefined without"):
+            metrics.sweep(scores)
+
+
+@pytest.mark.parametrize("name", metrics.names())
+def test_every_metric_at_a_threshold_refuses_nan_and_strings(name):
+    if metrics.get(name).kind != "threshold":
+        pytest.skip("takes no threshold")
+    for bad in (float("nan"), "high", None, True):
+        with pytest.raises(ValueError, match=f"^{name}: threshold must be"):
+            call(name, GOOD, threshold=bad)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("openauc", {"ties": "none"}, "ties must be one of 'half', 'strict'"),
+        ("partial_openauc", {"max_fpr": 0}, r"max_fpr must be a number in \(0, 1\]"),
+        ("partial_openauc", {"max_fpr": 1.5}, r"max_fpr must be a number in \(0, 1\]"),
+        ("partial_openauc", {"scale": "x"}, "scale must be one of"),
+        (
+            "fpr_at_tpr",
+            {"positive": "in"},
+            "positive must be one of 'known', 'unknown'",
+        ),
+        ("fpr_at_tpr", {"tpr": 95}, r"tpr must be a number in \(0, 1\], got 95"),
+        ("fpr_at_tpr", {"tpr": np.nan}, "tpr must be a number"),
+        ("error_at_tpr", {"average": "x"}, "average must be one of"),
+        ("aupr", {"rule": "x"}, "rule must be one of"),
+        ("ccr_at_fpr", {"fpr": -0.1}, r"fpr must be a number in \[0, 1\]"),
+        ("f_score", {"average": "weighted"}, "average must be one of 'macro'"),
+        ("youden", {"kind": "x"}, "kind must be one of"),
+        ("normalized_accuracy", {"aus": "x"}, "aus must be one of"),
+        ("normalized_accuracy", {"balance": 2}, "balance must be a number"),
+        ("inner_score", {"base": "x"}, "base must be one of"),
+        ("halfpoint_score", {"absent": "x"}, "absent must be one of"),
+        ("osa", {"alpha": 1.1}, "alpha must be a number"),
+        ("osa_curve", {"alpha": "x"}, "alpha must be a number"),
+    ],
+)
+def test_bad_options_are_named(name, options, words):
+    with pytest.raises(ValueError, match=f"^{name}: {words}"):
+        call(name, GOOD, **options)
+
+
+BAD_RATES = ("x", 1.5, -0.5, np.nan, True)
+
+
+def options_of(name):
+    """Return the options of a metric with whether each is one of some words."""
+    function = metrics.get(name).function
+    hints = get_type_hints(function)
+    given = set(inspect.signature(function).parameters)
+    given -= {"scores", "threshold", "calibration"}
+    return [(option, get_origin(hints[option]) is Literal) for option in sorted(given)]
+
+
+@pytest.mark.parametrize(
+    ("name", "option", "is_word"),
+    [(name, *one) for name in metrics.names() for one in options_of(name)],
+)
+def test_every_option_of_every_metric_is_checked(name, option, is_word):
+    """Options are words from a list, or rates; a cost may be above 1."""
+    calibration = {"calibration": GOOD.take([1, 0, 2, 3])} if name == "oosa" else {}
+    rule = "one of '" if is_word else "a number in"
+    numbers = ("x", -0.5, np.nan, True) if option == "beta" else BAD_RATES
+    for bad in ("x", None) if is_word else numbers:
+        with pytest.raises(ValueError, match=f"^{name}: {option} must be {rule}"):
+            call(name, GOOD, **calibration, **{option: bad})
+
+
+def test_mcclish_is_undefined_at_accuracy_zero():
+    wrong = Scores(labels=[0, -1], predicted=[1, 0], known=[2.0, 1.0])
+    assert metrics.partial_openauc(wrong) == 0
+    with pytest.raises(UndefinedMetricError, match="mcclish"):
+        metrics.partial_openauc(wrong, scale="mcclish")
+
+
+def test_a_threshold_chosen_on_the_test_set_itself_is_refused():
+    with pytest.raises(ValueError, match="the same object"):
+        metrics.oosa(GOOD, GOOD)
+
+
+def test_one_sample_a_side_has_values_but_no_interval():
+    result = evaluate(Scores(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0]))
+    assert (result["auroc"], result["openauc"]) == (1, 1)
+    assert set(result.intervals) == {"accuracy"}
+
+
+def test_all_wrong_gives_zero_openauc():
+    result = evaluate(Scores(labels=[0, 0, -1], predicted=[1, 1, 0], known=[3, 2, 1]))
+    assert (result["accuracy"], result["openauc"], result["auroc"]) == (0, 0, 1)
+
+
+def test_an_unknown_entry_of_an_evaluation_lists_the_known_ones():
+    with pytest.raises(KeyError, match="must be one of openauc"):
+        evaluate(GOOD)["acuracy"]
+
+
+def test_confusion_of_an_evaluation_needs_its_threshold():
+    assert evaluate(GOOD, 2.0).confusion.matrix.sum() == 4
+    with pytest.raises(ValueError, match="threshold must be given to evaluate"):
+        evaluate(GOOD).confusion  # noqa: B018
+
+
+def test_read_only_inputs_survive():
+    arrays = {
+        name: np.array(getattr(GOOD, name)) for name in ("labels", "predicted", "known")
+    }
+    for array in arrays.values():
+        array.flags.writeable = False
+    before = {name: array.copy() for name, array in arrays.items()}
+    evaluate(Scores(**arrays), 2.0, bootstrap=10)
+    metrics.sweep(Scores(**arrays))
+    for name, array in arrays.items():
+        assert np.array_equal(array, before[name])
+
+
+def test_an_accumulator_refuses_nothing_mixes_and_clashes():
+    with pytest.raises(ValueError, match="nothing to compute"):
+        Accumulator().compute()
+    mixed = Accumulator()
+    mixed.update(GOOD, ids=[1, 2, 3, 4])
+    with pytest.raises(ValueError, match="ids must be given always or never"):
+        mixed.update(GOOD)
+    mixed.update(GOOD.with_known([9.0, 3, 2, 1]), ids=[1, 2, 3, 4])
+    with pytest.raises(ValueError, match="samples with one id must be equal"):
+        mixed.compute()
+
+
+def test_samples_that_arrive_twice_count_once():
+    padded = Accumulator()
+    padded.update(GOOD, ids=["a", "b", "c", "d"])
+    padded.update(GOOD.take([0, 3]), ids=["a", "d"])
+    assert dict(padded.compute()) == dict(evaluate(GOOD))
+
+
+@pytest.mark.parametrize("name", [*metrics.names(), "sweep", "osa_optimum", "by_group"])
+def test_every_metric_asks_for_scores(name):
+    function = getattr(metrics, name)
+    options = {"calibration": GOOD} if name == "oosa" else {}
+    if "threshold" in inspect.signature(function).parameters:
+        options["threshold"] = 0.2
+    with pytest.raises(TypeError, match=f"^{name}: scores must be Scores, got ndarray"):
+        function(np.ones(3), **options)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "words"),
+    [
+        ("fpr_at_tpr", {"positive": "Known"}, "positive must be one of 'known'"),
+        ("fpr_at_tpr", {"tpr": 2}, "tpr must be a number in"),
+        ("aupr", {"rule": "x"}, "rule must be one of"),
+        ("openauc", {"ties": "x"}, "ties must be one of"),
+        ("osa", {"alpha": 3, "threshold": 0.2}, "alpha must be a number in"),
+    ],
+)
+def test_the_bootstrap_checks_the_options_of_the_metric(name, options, words):
+    with pytest.raises(ValueError, match=f"^{name}: {words}"):
+        metrics.bootstrap(GOOD, name, resamples=10, **options)
+
+
+def test_an_accumulator_keeps_what_it_was_given():
+    collected, known = Accumulator(), np.array([4.0, 3, 2, 1])
+    ids = np.arange(4)
+    collected.update(GOOD.with_known(known), ids=ids)
+    known[:], ids[:] = 0, 9  # the loop fills its arrays again
+    assert dict(collected.compute()) == dict(evaluate(GOOD))
+    collected.merge(collected)
+    assert len(collected.scores()) == 4
+    with pytest.raises(TypeError, match=r"Accumulator\.update: scores must be Scores"):
+        collected.update(known)
+
+
+def test_rare_ties_are_not_called_none():
+    rng = np.random.default_rng(0)
+    known = np.r_[rng.normal(size=1000), 0.5, rng.normal(size=1000), 0.5]
+    labels = np.repeat([0, -1], 1001)
+    scores = Scores(labels=labels, predicted=np.zeros(2002, int), known=known)
+    assert evaluate(scores).notes[0].startswith("9.98e-05% of the known-unknown pairs")

@@ -1,0 +1,192 @@
+"""AURC, AUGRC, SCOD risk and OAA, against other code and worked by hand."""
+
+import math
+from itertools import permutations
+
+import numpy as np
+import pytest
+from pytest import approx  # noqa: PT013
+from sklearn.metrics import auc, roc_auc_score
+
+from openset import Scores, UndefinedMetricError, metrics
+from openset.metrics.intervals import replicates
+from openset.metrics.sums import digamma_step
+
+
+def draw(seed=0, n=400, *, decimals=None):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(-1, 4, n)
+    predicted = np.where(rng.random(n) < 0.7, np.maximum(labels, 0), 2)
+    known = rng.normal(size=n) + (labels >= 0) + (labels == predicted)
+    known = known if decimals is None else known.round(decimals)
+    return Scores(labels=labels, predicted=predicted, known=known)
+
+
+def is_error(scores):
+    return ~scores.is_correct
+
+
+@pytest.mark.parametrize("over", ["all", "known"])
+@pytest.mark.parametrize("decimals", [None, 1])
+def test_augrc_by_the_formula_of_the_paper_with_another_auroc(over, decimals):
+    scores = draw(decimals=decimals)
+    if over == "known":
+        scores = scores.take(~scores.is_unknown)
+    error = is_error(scores)
+    rate = error.mean()
+    area = roc_auc_score(~error, scores.known)
+    expected = (1 - area) * rate * (1 - rate) + rate**2 / 2
+    assert metrics.augrc(scores, over=over) == approx(expected)
+
+
+def test_without_ties_the_areas_are_those_of_another_package():
+    scores = draw()
+    error = is_error(scores)[np.argsort(-scores.known)]
+    k = np.arange(1, len(scores) + 1)
+    assert metrics.aurc(scores) == approx(np.mean(np.cumsum(error) / k))
+    coverage = np.append(0, k) / len(scores)
+    risk = np.append(0, np.cumsum(error)) / len(scores)
+    assert metrics.augrc(scores) == approx(auc(coverage, risk))
+
+
+def test_rounding_errors_do_not_add_up_over_many_ties():
+    n, m = 100_000, 4
+    rng = np.random.default_rng(0)
+    scores = Scores(
+        labels=np.where(rng.random(n) < 0.2, -1, 0),
+        predicted=(rng.random(n) < 0.3).astype(int),
+        known=np.repeat(np.arange(n // m), m)[::-1],
+    )
+    share = is_error(scores).reshape(-1, m).sum(axis=1).repeat(m)
+    risks = np.cumsum(share) / m / np.arange(1, n + 1)
+    assert metrics.aurc(scores) == approx(math.fsum(risks) / n, rel=0, abs=1e-15)
+
+
+def test_ties_are_the_mean_over_all_their_orders():
+    labels, predicted = [0, 0, -1, 0, -1, 0], [0, 1, 0, 0, 0, 1]
+    scores = Scores(labels=labels, predicted=predicted, known=[2, 2, 2, 1, 1, 1])
+    found = {"aurc": [], "augrc": []}
+    for order in permutations(range(6)):
+        broken = scores.known * 10 + np.array(order)
+        for name, values in found.items():
+            values.append(metrics.get(name).value(scores.with_known(broken)))
+    for name, values in found.items():
+        assert metrics.get(name).value(scores) == approx(np.mean(values)), name
+
+
+def slow_aurc(scores):
+    """Mean risk of the best k samples; those of one level share their errors."""
+    total = accepted = errors = 0.0
+    for level in sorted(set(scores.known), reverse=True):
+        error = is_error(scores)[scores.known == level]
+        for j in range(1, error.size + 1):
+            total += (errors + j * error.mean()) / (accepted + j)
+        accepted += error.size
+        errors += error.sum()
+    return total / len(scores)
+
+
+@pytest.mark.parametrize("decimals", [None, 2, 1])
+def test_aurc_is_the_mean_risk_level_by_level(decimals):
+    scores = draw(decimals=decimals)
+    assert metrics.aurc(scores) == approx(slow_aurc(scores))
+    known = scores.take(~scores.is_unknown)
+    # Levels that only unknown samples have change nothing.
+    assert metrics.aurc(scores, over="known") == approx(slow_aurc(known))
+    expected = metrics.augrc(known, over="known")
+    assert metrics.augrc(scores, over="known") == approx(expected)
+
+
+def test_sums_of_reciprocals_keep_all_digits():
+    for low in (1, 2, 31, 32, 33, 40, 1000):
+        for by in (1, 2, 7):
+            expected = math.fsum(1 / (low + j) for j in range(by))
+            found = digamma_step(np.array([float(low)]), np.array([float(by)]))
+            rel = 2e-15 if low >= 32 else 1e-13
+            assert found[0] == approx(expected, rel=rel, abs=0), (low, by)
+
+
+def test_the_curve_holds_the_shares_of_accepted_errors():
+    scores = draw(n=60, decimals=1)
+    curve = metrics.risk_coverage_curve(scores)
+    for i, threshold in enumerate(curve.thresholds):
+        accepted = scores.known >= threshold
+        wrong = np.mean(accepted & is_error(scores))
+        assert curve.generalized_risk[i] == approx(wrong)
+        assert curve.coverage[i] == approx(accepted.mean())
+        if accepted.any() and threshold < math.inf:
+            assert curve.risk[i] == approx(is_error(scores)[accepted].mean())
+
+
+def test_a_perfect_order_has_the_least_aurc():
+    n_correct, n = 6, 10
+    error = np.arange(n) >= n_correct
+    scores = Scores(
+        labels=np.where(error, -1, 0), predicted=np.zeros(n, int), known=-np.arange(n)
+    )
+    risks = [max(k - n_correct, 0) / k for k in range(1, n + 1)]
+    assert metrics.aurc(scores) == approx(np.mean(risks))
+    assert metrics.augrc(scores) == approx(0.4**2 / 2)
+    assert metrics.aurc(scores, over="known") == 0
+
+
+def test_many_ties_in_many_samples_stay_exact():
+    """Two levels of half a million samples: sums of harmonic numbers, no loop."""
+    n = 500_000
+    labels = np.repeat([0, -1, 0, -1], [n - 1, 1, 1, n - 1])
+    known = np.repeat([1.0, 0.0], n)
+    scores = Scores(labels=labels, predicted=np.zeros(2 * n, int), known=known)
+    errors = np.append(np.arange(1, n + 1) / n, 1 + np.arange(1, n + 1) * (1 - 1 / n))
+    expected = np.mean(errors / np.arange(1, 2 * n + 1))
+    assert metrics.aurc(scores) == approx(expected, rel=1e-10)
+
+
+def test_scod_risk_weighs_both_sides():
+    scores = draw()
+    rates = metrics.Rates.at(scores, 1.0)
+    tpr, fpr, wrong = rates.tpr, 1 - rates.urr, rates.tpr - rates.ccr
+    expected = (0.2 * wrong + 0.8 * 0.5 * fpr) / (0.2 * tpr + 0.8 * fpr)
+    assert metrics.scod_risk(scores, 1.0, beta=0.5, alpha=0.2) == approx(expected)
+    with pytest.raises(ValueError, match=r"beta must be .*got -1"):
+        metrics.scod_risk(scores, 1.0, beta=-1)
+
+
+def test_scod_risk_is_undefined_where_nothing_is_accepted():
+    for alpha in (None, 0.5):
+        with pytest.raises(UndefinedMetricError, match="if no sample is accepted"):
+            metrics.scod_risk(draw(), 99.0, alpha=alpha)
+
+
+def test_a_replicate_that_accepts_nothing_has_no_risk():
+    scores = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4, 1, 1, 1])
+    row = metrics.get("scod_risk")
+    drawn = replicates(scores, {"it": row}, threshold=4.0, resamples=50)["it"]
+    assert set(drawn) == {0.0}  # the best sample is right, or not drawn
+
+
+def test_the_closed_set_forms_need_no_unknowns():
+    scores = Scores(labels=[0, 0], predicted=[0, 1], known=[2, 1])
+    assert metrics.aurc(scores, over="known") == 0.25
+    for function in (metrics.aurc, metrics.augrc, metrics.risk_coverage_curve):
+        with pytest.raises(UndefinedMetricError, match="undefined without unknown s"):
+            function(scores)
+        with pytest.raises(ValueError, match=r"over must be one of"):
+            function(scores, over="unknown")
+        with pytest.raises(UndefinedMetricError, match="undefined without known sam"):
+            function(
+                Scores(labels=[-1, -1], predicted=[0, 1], known=[2, 1]), over="known"
+            )
+    curve = metrics.risk_coverage_curve(
+        Scores(labels=[-1, 0], predicted=[0, 1], known=[2, 1]), over="known"
+    )
+    assert curve.risk.tolist() == [1, 1, 1]
+    assert curve.coverage.tolist() == [0, 0, 1]
+
+
+def test_the_mean_of_oaa_over_coverages_is_given_by_augrc():
+    scores = draw()
+    curve = metrics.risk_coverage_curve(scores)
+    values = [metrics.oaa(scores, t) for t in curve.thresholds]
+    mean = np.diff(curve.coverage) @ (np.array(values[1:]) + values[:-1]) / 2
+    expected = 0.5 + is_error(scores).mean() - 2 * metrics.augrc(scores)
+    assert mean == approx(expected)

@@ -1,0 +1,95 @@
+"""The confusion matrix of the class-imbalance paper (figs. 3 and 4), value by value."""
+
+import numpy as np
+import pytest
+from pytest import approx  # noqa: PT013
+from sklearn.metrics import balanced_accuracy_score
+
+from openset import Scores, UndefinedMetricError, evaluate, metrics
+
+# True class, class named, accepted: counts that give both of the paper's matrices.
+ACCEPTED = np.array(
+    [
+        [10, 3, 0, 2],
+        [1, 12, 0, 0],
+        [0, 0, 9, 1],
+        [1, 1, 0, 10],
+        [2, 1, 2, 0],
+    ]
+)
+REJECTED = np.array(
+    [
+        [1, 0, 0, 0],
+        [2, 0, 0, 0],
+        [0, 0, 4, 1],
+        [3, 0, 0, 0],
+        [10, 0, 0, 0],
+    ]
+)
+
+
+@pytest.fixture
+def worked():
+    parts = []
+    for counts, known in ((ACCEPTED, 0.9), (REJECTED, 0.1)):
+        for label, predicted in np.ndindex(counts.shape):
+            n = counts[label, predicted]
+            true = -1 if label == 4 else label
+            parts += [(true, predicted, known)] * n
+    labels, predicted, known = zip(*parts, strict=True)
+    return Scores(labels=labels, predicted=predicted, known=known)
+
+
+def test_the_confusion_matrix_is_the_papers(worked):
+    matrix = metrics.confusion(worked, 0.5).matrix
+    assert matrix[:, :4].tolist() == ACCEPTED.tolist()
+    assert matrix[:, 4].tolist() == [1, 2, 5, 3, 10]
+
+
+def test_the_four_scores_are_the_papers(worked):
+    assert metrics.inner_score(worked) == approx(0.755208, abs=5e-7)
+    assert metrics.outer_score(worked, 0.5) == approx(0.743169, abs=5e-7)
+    assert metrics.halfpoint_score(worked, 0.5) == approx(0.672917, abs=5e-7)
+    zero = metrics.halfpoint_score(worked, 0.5, absent="zero")
+    assert zero == approx(0.538333, abs=5e-7)
+    assert metrics.overall_score(worked, 0.5) == approx(0.671667, abs=5e-7)
+
+
+@pytest.mark.parametrize("base", ["balanced_accuracy", "f1"])
+def test_absent_zero_is_the_mean_over_one_more_class(worked, base):
+    for threshold in (-np.inf, 0.5, np.inf):  # none, some and all rejected
+        skip = metrics.halfpoint_score(worked, threshold, base=base)
+        zero = metrics.halfpoint_score(worked, threshold, base=base, absent="zero")
+        assert zero == approx(skip * 4 / 5)
+
+
+def test_a_known_class_without_samples_is_not_counted(worked):
+    fewer = worked.take(worked.labels != 2)
+    skip = metrics.halfpoint_score(fewer, 0.5)
+    zero = metrics.halfpoint_score(fewer, 0.5, absent="zero")
+    assert zero == approx(skip * 3 / 4)
+
+
+def test_evaluate_gives_the_same_four(worked):
+    result = evaluate(worked, 0.5)
+    names = ("inner_score", "outer_score", "halfpoint_score", "overall_score")
+    expected = (0.755208, 0.743169, 0.672917, 0.671667)
+    assert result["halfpoint_k_plus_1"] == approx(0.538333, abs=5e-7)
+    assert [result[name] for name in names] == [approx(e, abs=5e-7) for e in expected]
+
+
+def test_the_four_are_balanced_accuracies_of_scikit_learn(worked):
+    decided, known = worked.decided(0.5), ~worked.is_unknown
+    inner = balanced_accuracy_score(worked.labels[known], worked.predicted[known])
+    assert metrics.inner_score(worked) == approx(inner)
+    outer = balanced_accuracy_score(known, decided >= 0)
+    assert metrics.outer_score(worked, 0.5) == approx(outer)
+    overall = balanced_accuracy_score(worked.labels, decided)
+    assert metrics.overall_score(worked, 0.5) == approx(overall)
+
+
+def test_without_unknowns_overall_is_halfpoint_and_outer_is_undefined(worked):
+    known = worked.take(~worked.is_unknown)
+    assert metrics.overall_score(known, 0.5) == metrics.halfpoint_score(known, 0.5)
+    with pytest.raises(UndefinedMetricError, match="undefined without unknown"):
+        metrics.outer_score(known, 0.5)

@@ -49,7 +49,6 @@ TESTS = [
     "tests/unit/integrations/test_torch.py",
     "tests/unit/cli/test_widths.py",
     "tests/unit/bench/test_read.py",
-    "tests/unit/checks/test_run.py",
 ]
 CHOSEN = "toy or registry or table or rows or row or docs or alias"
 

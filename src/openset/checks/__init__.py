@@ -5,9 +5,9 @@
 ['passed']
 """
 
-from openset.checks._evidence import TUNED_ON, Claim
-from openset.checks._finding import Finding
-from openset.checks._run import run, run_folder
-from openset.checks._study_folder import LIMIT
+from openset.checks.evidence import TUNED_ON, Claim
+from openset.checks.finding import Finding
+from openset.checks.folder import LIMIT
+from openset.checks.run import run, run_folder
 
 __all__ = ["LIMIT", "TUNED_ON", "Claim", "Finding", "run", "run_folder"]

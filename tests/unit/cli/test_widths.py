@@ -11,7 +11,7 @@ from openset import Outputs, checks, protocols
 from openset.cli import app
 from openset.cli._console import OUT
 from openset.protocols import Protocol
-from tests.unit.checks.makers import scores
+from tests.checks.makers import scores
 
 LONG = "a-very-long-name-without-any-place-to-break-it-" * 3
 

@@ -1,41 +1,12 @@
-"""All checks, in the order of their codes."""
+"""Runs all checks on an evaluation, or on the folder of one."""
 
 from pathlib import Path
 from typing import Any
 
-from openset.checks import (
-    _osr001,
-    _osr002,
-    _osr003,
-    _osr004,
-    _osr005,
-    _osr006,
-    _osr007,
-    _osr008,
-    _osr009,
-    _osr010,
-    _osr011,
-    _osr012,
-)
-from openset.checks._evidence import Evidence
-from openset.checks._finding import Check, Finding
-from openset.checks._study_folder import LIMIT, read_folder
-
-_MODULES = (
-    _osr001,
-    _osr002,
-    _osr003,
-    _osr004,
-    _osr005,
-    _osr006,
-    _osr007,
-    _osr008,
-    _osr009,
-    _osr010,
-    _osr011,
-    _osr012,
-)
-REGISTRY: dict[str, Check] = {module.CHECK.code: module.CHECK for module in _MODULES}
+from openset.checks import samples, statements  # noqa: F401  # they list their checks
+from openset.checks.evidence import gathered
+from openset.checks.finding import CHECKS, Finding
+from openset.checks.folder import LIMIT, read_folder
 
 
 def run(**evidence: Any) -> list[Finding]:
@@ -69,7 +40,8 @@ def run(**evidence: Any) -> list[Finding]:
     >>> [f.code for f in findings if f.is_finding]
     ['OSR001', 'OSR005']
     """
-    return _all(Evidence(**evidence))
+    study = gathered(**evidence)
+    return [CHECKS[code](study) for code in sorted(CHECKS)]
 
 
 def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
@@ -95,12 +67,9 @@ def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
     path
         The folder.
     limit
-        Read at most this many sets of scores: the same share of every network and
-        detector, and the same ones each time. None reads all of them. Results,
-        protocols and the methods of thresholds are always read in full.
+        Read at most this many sets of scores, evenly spaced in the order of their
+        names. None reads all of them. Results, protocols and the methods of thresholds
+        are always read in full.
     """
-    return _all(read_folder(path, limit=limit))
-
-
-def _all(evidence: Evidence) -> list[Finding]:
-    return [check(evidence) for check in REGISTRY.values()]
+    study = read_folder(Path(path), limit=limit)
+    return [CHECKS[code](study) for code in sorted(CHECKS)]

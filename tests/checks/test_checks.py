@@ -1,0 +1,353 @@
+"""Each check: what passes, what is found, what it says of evidence it lacks."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from openset import checks, datasets, metrics, protocols, thresholds
+from openset.protocols import Protocol
+from openset.results import Result, Results
+from openset.scores import Scores
+from tests.checks.makers import look, reported, scores
+
+TEST, OTHER = scores(), scores(seed=1)
+GRID = protocols.grid(10, openness=[0.1, 0.3], repeats=4)
+HOLDOUT = protocols.holdout(10, 6, 4)
+OPENNESS = ", ".join(f"{v:.3f}" for v in sorted({p.openness for p in GRID}))
+ZOO = {"known": ["cat"], "unknown": ["fox", "owl"], "unknown_source": "zoo"}
+NUMBERS = {"known": [0], "unknown": [1], "surrogate": [1], "unknown_source": "svhn"}
+DIGITS = datasets.load("digits")
+CUT = datasets.cut(DIGITS, protocols.holdout(DIGITS, 6, 4))
+MIXED = Scores.concat([OTHER.take(~OTHER.is_unknown), TEST.take(TEST.is_unknown)])
+HIGH = np.where(TEST.is_unknown, TEST.known, np.maximum(TEST.known + 10, 11.5))
+LEAKY = thresholds.osa(TEST)
+
+
+def two(draw):
+    """Known classes 0 and 1, unknown class 2, twice; they differ as `draw` says."""
+    return [Protocol(known=[0, 1], unknown=[2], **draw(i)) for i in (3, 4)]
+
+
+def operational(**options):
+    return datasets.cut(
+        DIGITS, protocols.operational(DIGITS, 5, 2, 3, n_tests=3, **options)
+    )
+
+
+FOUND, PASSED, LACKING = "finding", "passed", "not applicable"
+CASES = [  # code, evidence, status, words
+    ("OSR001", {}, LACKING, "no protocols"),
+    (
+        "OSR001",
+        {"protocols": protocols.holdout(10, 6, 4, repeats=5)},
+        FOUND,
+        "all 5 protocols have openness 0.134",
+    ),
+    (
+        "OSR001",  # other sizes, equal openness
+        {
+            "protocols": [
+                Protocol(known=range(k), unknown=range(k, k + u))
+                for k, u in ((4, 3), (8, 6))
+            ]
+        },
+        FOUND,
+        "",
+    ),
+    ("OSR001", {"protocols": GRID}, PASSED, "2 values"),
+    ("OSR002", {}, LACKING, "no protocols"),
+    (
+        "OSR002",
+        {"protocols": [*GRID, protocols.holdout(10, 2, 8)]},
+        FOUND,
+        "one class draw at openness 0.423",
+    ),
+    ("OSR002", {"protocols": [HOLDOUT] * 3}, FOUND, ""),
+    ("OSR002", {"protocols": two(lambda i: {"surrogate": [i]})}, FOUND, ""),
+    ("OSR002", {"protocols": two(lambda i: {"source": str(i)})}, PASSED, ""),
+    (
+        "OSR002",
+        {"protocols": GRID},
+        PASSED,
+        f"at least 4 class draws at openness {OPENNESS}",
+    ),
+    ("OSR003", {}, LACKING, "no metrics named"),
+    ("OSR003", {"headline": "our new score"}, LACKING, ""),
+    *(
+        ("OSR003", {"results": reported("inner_score", other)}, status, words)
+        for other, status, words in (
+            ("outer_score", FOUND, "Halfpoint"),
+            ("overall_score", FOUND, "Halfpoint"),
+            ("halfpoint_score", PASSED, ""),
+            ("ccr", PASSED, ""),
+            ("halfpoint_score_best", PASSED, ""),
+        )
+    ),
+    *(
+        ("OSR003", {"headline": one}, FOUND, "wrong rejections")
+        for one in ("auroc", "outer_score", "accuracy", "FPR95")
+    ),
+    *(
+        ("OSR003", {"results": reported("accuracy", "auroc", joint)}, status, "")
+        for joint, status in (
+            ("acc_times_auroc", FOUND),
+            ("openauc", PASSED),
+            ("overall_score", PASSED),
+            ("OSCR", PASSED),
+            ("ccr_at_fpr_0.1", PASSED),
+        )
+    ),
+    ("OSR004", {"headline": "f_score"}, LACKING, "no scores with both"),
+    ("OSR004", {"scores": TEST.take(~TEST.is_unknown)}, LACKING, "no scores with both"),
+    ("OSR004", {"scores": scores(400, 100)}, LACKING, "4 known samples per unknown"),
+    *(
+        ("OSR004", {"scores": scores(n, m), "headline": "f_score"}, status, words)
+        for n, m, status, words in (
+            (400, 100, FOUND, "4 known samples per unknown one, and f_score"),
+            (100, 400, FOUND, "0.25 known samples"),
+            (200, 100, FOUND, "2 known samples"),
+            (150, 100, PASSED, "1.5 known samples"),
+        )
+    ),
+    (
+        "OSR004",
+        {"scores": {"a": TEST, "b": scores(30, 300)}, "headline": "f_score"},
+        FOUND,
+        "0.1 to 1 known",
+    ),
+    *(
+        ("OSR004", {"scores": scores(400, 100), "headline": one}, PASSED, "4 known")
+        for one in ("auroc", "osa")
+    ),
+    ("OSR005", {}, LACKING, "no headline"),
+    ("OSR005", {"headline": "our new score"}, LACKING, "'our new score'"),
+    *(
+        ("OSR005", {"headline": one}, FOUND, repr(one))
+        for one in ("f_score", "F1", "macro-F1", "f_score_micro", "accuracy", "Acc")
+    ),
+    *(
+        ("OSR005", {"headline": one}, PASSED, "")
+        for one in ("openauc", "auroc", "overall_score", "osa")
+    ),
+    ("OSR006", {"scores": TEST, "calibration": TEST}, FOUND, "samples of the calibra"),
+    ("OSR006", {"scores": TEST, "calibration": MIXED}, FOUND, ""),
+    (
+        "OSR006",
+        {"scores": TEST, "calibration": TEST.take(np.arange(400)[::-1])},
+        FOUND,
+        "",
+    ),
+    ("OSR006", {"scores": TEST, "calibration": OTHER}, PASSED, "1 test sets"),
+    (
+        "OSR006",  # ties are no evidence
+        {name: TEST.with_known(np.ones(400)) for name in ("scores", "calibration")},
+        PASSED,
+        "",
+    ),
+    (
+        "OSR006",
+        {
+            "scores": {"msp": TEST, "energy": OTHER},
+            "calibration": {"msp": scores(seed=2), "energy": OTHER},
+        },
+        FOUND,
+        "energy:",
+    ),
+    ("OSR006", {"headline": "osa_best"}, FOUND, "the best over all thresholds"),
+    (
+        "OSR006",
+        {"scores": TEST, "thresholds": {"value": 0.5, "method": "oracle OSA"}},
+        FOUND,
+        "oracle OSA",
+    ),
+    *(
+        ("OSR006", {"scores": test, "thresholds": cut}, status, words)
+        for test, cut, status, words in (
+            (TEST, float(TEST.known[7]), FOUND, "exactly the score of one test"),
+            (TEST, 0.5, LACKING, "give calibration"),
+            (TEST.with_known(TEST.known.round(1)), 0.5, LACKING, ""),
+            (TEST, LEAKY, FOUND, "fingerprint"),
+            (TEST, LEAKY.to_dict(), FOUND, "fingerprint"),
+            (TEST.with_known(TEST.known * (1 + 1e-12)), LEAKY, FOUND, ""),
+            (TEST, thresholds.at_fpr(MIXED, 0.1), FOUND, ""),
+            (OTHER, LEAKY, PASSED, ""),
+            (OTHER, LEAKY.to_dict() | {"value": "-inf"}, PASSED, ""),
+        )
+    ),
+    ("OSR007", {}, LACKING, "no surrogate classes"),
+    ("OSR007", {"protocols": HOLDOUT}, LACKING, ""),
+    ("OSR007", {"scores": TEST, "calibration": OTHER}, LACKING, ""),
+    (
+        "OSR007",
+        {"protocols": Protocol(**ZOO, surrogate=["fox"], surrogate_source="zoo 2")},
+        FOUND,
+        "'fox'",
+    ),
+    (
+        "OSR007",  # equal numbers of two sources are other classes
+        {"protocols": Protocol(**NUMBERS, surrogate_source="mnist")},
+        PASSED,
+        "",
+    ),
+    (
+        "OSR007",
+        {"protocols": protocols.operational(10, 5, 2, 3, repeats=3)},
+        PASSED,
+        "3 cases",
+    ),
+    *(
+        (
+            "OSR007",
+            {
+                "scores": scores(unknown_group="svhn"),
+                "calibration": scores(seed=1, unknown_group=group),
+            },
+            status,
+            words,
+        )
+        for group, status, words in (("svhn", FOUND, "'svhn'"), ("dtd", PASSED, ""))
+    ),
+    ("OSR008", {}, LACKING, "no scores"),
+    *(
+        ("OSR008", {"scores": test}, status, words)
+        for test, status, words in (
+            (TEST, PASSED, "few ties in 1 set of scores"),
+            (TEST.with_known(np.minimum(TEST.known, 1)), FOUND, "score exactly 1"),
+            (TEST.with_known(HIGH), FOUND, "0.0% of the known-unknown pairs"),
+            (TEST.with_known(TEST.known.round(1)), FOUND, "distinct scores"),
+            (scores(5, 5).with_known([1, 1, *range(2, 10)]), PASSED, ""),
+            ({"msp": TEST.with_known(np.zeros(400)), "knn": TEST}, FOUND, "msp:"),
+        )
+    ),
+    ("OSR009", {}, LACKING, "nothing to compare"),
+    ("OSR009", {"scores": TEST}, LACKING, "nothing to compare"),
+    (
+        "OSR009",
+        {"protocols": [protocols.published("svhn", i) for i in range(5)]},
+        FOUND,
+        "1 of 5 protocols repeat another (svhn/0 = svhn/1)",
+    ),
+    (
+        "OSR009",
+        {"parts": {"train": ["a", "b"], "validation": ["c"], "test": ["d", "b"]}},
+        FOUND,
+        "1 samples are in train and in test, b first",
+    ),
+    ("OSR009", {"parts": replace(CUT, train=CUT.test)}, FOUND, "in train and in test"),
+    ("OSR009", {"parts": operational()}, PASSED, ""),
+    ("OSR009", {"parts": operational(unknowns="shared")}, PASSED, ""),
+    ("OSR009", {"scores": {"s0": TEST, "s1": TEST}}, FOUND, "'s0' and 's1'"),
+    ("OSR009", {"scores": {"s0": TEST, "s1": OTHER}}, PASSED, ""),
+    ("OSR011", {}, LACKING, "give tuned_on"),
+    *(
+        ("OSR011", {"tuned_on": ["validation", one]}, FOUND, one.split()[-1])
+        for one in ("openness", "test", "test unknowns")
+    ),
+    *(
+        ("OSR011", {"tuned_on": one}, PASSED, one)
+        for one in ("defaults", "n_known", "validation", "surrogate")
+    ),
+    ("OSR012", {}, LACKING, "no AUROC in the results"),
+    ("OSR012", {"scores": TEST.take([0, 1])}, LACKING, ""),
+    *(
+        ("OSR012", {"scores": test}, status, words)
+        for test, status, words in (
+            (TEST, PASSED, "none of 1 AUROC"),
+            (TEST.with_known(-TEST.known), FOUND, "unknown samples score higher"),
+            (scores(gap=-100), FOUND, "AUROC 0.000"),
+            (scores(gap=0), PASSED, ""),
+            (scores(6, 6, gap=-0.3), PASSED, ""),
+            (scores(1, 2, gap=-100), PASSED, ""),
+        )
+    ),
+    (
+        "OSR012",
+        {
+            "results": Results(
+                [Result(detector="msp", seed=3, metric="auroc", value=0.2)]
+            )
+        },
+        FOUND,
+        "msp, seed 3",
+    ),
+]
+
+
+@pytest.mark.parametrize(("code", "study", "status", "words"), CASES)
+def test_a_check_sees_what_is_wrong_and_says_so(code, study, status, words):
+    finding = look(code, **study)
+    assert finding.status == status, finding.message
+    assert words in finding.message
+    assert bool(finding.remedy) == (status == FOUND)
+
+
+def test_every_check_has_its_three_outcomes():
+    seen = {(code, status) for code, _, status, _ in CASES}
+    codes = {finding.code for finding in checks.run()} - {"OSR010"}  # test_claims.py
+    assert seen == {(code, s) for code in codes for s in (FOUND, PASSED, LACKING)}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_tied_pairs_are_counted_pair_by_pair(seed):
+    test = scores(30, 20, seed=seed)
+    test = test.with_known(test.known.round(1))
+    known, unknown = test.known[~test.is_unknown], test.known[test.is_unknown]
+    share = np.mean([a == b for a in known for b in unknown])
+    assert (
+        f"{share:.1%} of the known-unknown pairs" in look("OSR008", scores=test).message
+    )
+
+
+# What metrics depend on, by trying: the checks must know the same.
+
+rng = np.random.default_rng(4)
+LABELS = np.concatenate([rng.integers(0, 3, 60), np.full(30, -1)])
+SAMPLE = Scores(
+    labels=LABELS,
+    predicted=np.where(rng.random(90) < 0.8, np.maximum(LABELS, 0), 1),
+    known=rng.normal(size=90) + (LABELS >= 0),
+    n_classes=3,
+)
+CALIBRATION = Scores(labels=[0, -1], predicted=[0, 0], known=[0.5, 0.0])
+
+
+def value(row, scores):
+    if row.kind == "operational":
+        return row.function(scores, CALIBRATION)
+    return row.value(scores, 0.5)
+
+
+SCALARS = pytest.mark.parametrize(
+    "row",
+    [
+        row
+        for row in metrics.table()
+        if row.kind not in ("curve", "data")
+        and row.function.__module__.startswith("openset.")
+    ],
+    ids=lambda row: row.key,
+)
+
+
+@SCALARS
+def test_metrics_that_move_with_more_unknowns_are_known(row):
+    rows = np.concatenate([np.arange(90), *[np.flatnonzero(SAMPLE.is_unknown)] * 3])
+    moved = value(row, SAMPLE.take(rows)) != pytest.approx(value(row, SAMPLE))
+    found = look("OSR004", scores=scores(400, 100), headline=row.key)
+    assert found.is_finding == moved
+
+
+@SCALARS
+def test_the_errors_that_metrics_count_are_known(row):
+    renamed = replace(SAMPLE, predicted=(SAMPLE.predicted + 1) % 3)
+    # All known samples below the unknown ones, in the same order among themselves.
+    shift = np.where(SAMPLE.is_unknown, 0, -100)
+    rejected = SAMPLE.with_known(SAMPLE.known + shift)
+    before = value(row, SAMPLE)
+    sees_classes, sees_rejection = (
+        value(row, changed) != pytest.approx(before) for changed in (renamed, rejected)
+    )
+    is_joint = "passed" in look("OSR003", results=reported("auroc", row.key)).status
+    if row.key not in {"acc_times_auroc", "acc_plus_auroc"}:  # of two numbers
+        assert is_joint == (sees_classes and sees_rejection)

@@ -1,0 +1,266 @@
+"""Study folders: thresholds and where they come from, run folders, damaged files."""
+
+import json
+
+import numpy as np
+import pytest
+
+from openset import ArtefactError, Outputs, Rejector, checks, protocols, thresholds
+from openset.detectors import MSP
+from openset.runs import Cell
+from tests.checks.makers import reported, scores
+
+SEED_OF = {"calibration": 1, "test": 2}
+
+
+def outputs(seed, *, n=60, unknown=True):
+    rng = np.random.default_rng(seed)
+    labels = np.arange(n) % 3
+    logits = 3 * np.eye(3)[labels] + rng.normal(size=(n, 3))
+    known = Outputs(logits=logits, labels=labels)
+    if not unknown:
+        return known
+    strange = Outputs(logits=rng.normal(size=(n, 3)), labels=np.full(n, -1))
+    return Outputs.concat([known, strange])
+
+
+def rejector(seed):
+    data = outputs(seed)
+    is_unknown = data.labels == -1
+    return Rejector.calibrate(
+        MSP().fit(outputs(0, unknown=False)),
+        known=data.take(~is_unknown),
+        surrogate=data.take(is_unknown),
+    )
+
+
+def status(folder, code="OSR006", **options):
+    found = {f.code: f for f in checks.run_folder(folder, **options)}
+    return found[code]
+
+
+@pytest.fixture
+def study(tmp_path):
+    test = MSP().fit(outputs(0, unknown=False)).score(outputs(SEED_OF["test"]))
+    test.save(tmp_path / "scores" / "msp.npz")
+    return tmp_path
+
+
+def in_study_json(study, chosen):
+    said = {"thresholds": {"msp": chosen.threshold.to_dict()}}
+    (study / "study.json").write_text(json.dumps(said))
+
+
+def in_a_file_of_its_own(study, chosen):
+    (study / "thresholds").mkdir()
+    (study / "thresholds" / "msp.json").write_text(chosen.threshold.to_json())
+
+
+def in_a_folder_that_study_json_names(study, chosen):
+    chosen.save(study / "elsewhere")
+    (study / "study.json").write_text('{"thresholds": {"msp": "elsewhere"}}')
+
+
+@pytest.mark.parametrize(
+    ("seed", "expected"),
+    [(SEED_OF["calibration"], "passed"), (SEED_OF["test"], "finding")],
+)
+@pytest.mark.parametrize(
+    "put",
+    [
+        in_study_json,
+        in_a_file_of_its_own,
+        in_a_folder_that_study_json_names,
+        lambda study, chosen: chosen.save(study / "rejectors" / "msp"),
+        lambda study, chosen: chosen.save(study / "rejector"),  # one for all
+    ],
+)
+def test_a_threshold_is_found_wherever_it_is(study, put, seed, expected):
+    put(study, rejector(seed))
+    assert status(study).status == expected
+
+
+def test_two_thresholds_of_one_name_must_agree(study):
+    chosen = rejector(1)
+    chosen.save(study / "rejectors" / "msp")
+    said = {"thresholds": {"msp": chosen.threshold.value}}
+    (study / "study.json").write_text(json.dumps(said))
+    assert status(study).status == "passed"
+    said = {"thresholds": {"msp": 0.123}}
+    (study / "study.json").write_text(json.dumps(said))
+    with pytest.raises(ArtefactError, match=r"one threshold of 'msp', got 0\.123 and"):
+        checks.run_folder(study)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"thresholds": {"msp": "nowhere"}}', "no such threshold or rejector"),
+        ('{"thresholds": {"msp": "study.json"}}', "study.json must hold a threshold"),
+        (
+            '{"thresholds": {"msp": {"value": 1.0, "fingerprint": {"n": 3}}}}',
+            "fingerprint must be that of a Threshold",
+        ),
+    ],
+)
+def test_a_threshold_that_cannot_be_read_is_named(study, text, message):
+    (study / "study.json").write_text(text)
+    with pytest.raises(ArtefactError, match=message):
+        checks.run_folder(study)
+
+
+def test_a_damaged_manifest_is_named(study):
+    rejector(1).save(study / "rejectors" / "msp")
+    path = study / "rejectors" / "msp" / "manifest.json"
+    path.write_text("{")
+    with pytest.raises(ArtefactError, match=r"manifest.json is not JSON"):
+        checks.run_folder(study)
+
+
+# --- run folders ----------------------------------------------------------------------
+
+
+def write_cell(folder, i, *, detector="msp", auroc=0.9, test=None, chosen=None):
+    """Write one cell as `openset bench` does."""
+    key = {
+        "protocol": "digits",
+        "repeat": i,
+        "model": "mlp",
+        "method": "",
+        "detector": detector,
+        "seed": 0,
+    }
+    row = {"metric": "auroc", "value": auroc, "low": None, "high": None, "n": 9}
+    cell = Cell(key=key, rows=[row], threshold=chosen)
+    if test is not None:
+        test.save(folder / "scores" / f"{cell.id}.npz")
+    cell.save(folder)
+    return cell.id
+
+
+def test_a_run_folder_is_read(tmp_path):
+    for i in range(3):
+        test, other = scores(seed=i), scores(seed=10 + i)
+        made = write_cell(
+            tmp_path, i, test=test, chosen=thresholds.osa(other).to_dict()
+        )
+        other.save(tmp_path / "calibration" / f"{made}.npz")
+    found = {f.code: f.status for f in checks.run_folder(tmp_path)}
+    assert found["OSR006"] == found["OSR008"] == found["OSR009"] == "passed"
+
+
+def test_the_cell_that_leaks_is_named(tmp_path):
+    for i in range(3):
+        test = scores(seed=i)
+        chosen = thresholds.osa(test if i == 2 else scores(seed=9))
+        write_cell(tmp_path, i, test=test, chosen=chosen.to_dict())
+    finding = status(tmp_path)
+    assert finding.is_finding
+    assert "repeat 2" in finding.message
+
+
+def test_scores_of_a_cell_that_is_not_finished_are_left_alone(tmp_path):
+    write_cell(tmp_path, 0, test=scores())
+    (tmp_path / "scores" / "half.npz").write_bytes(b"still being written")
+    assert status(tmp_path, "OSR008").status == "passed"
+
+
+@pytest.mark.parametrize(
+    "text", ["[]", '{"kind": "other"}', '{"kind": "openset.Cell"}']
+)
+def test_a_file_that_is_no_cell_is_named(tmp_path, text):
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / "a.json").write_text(text)
+    with pytest.raises(ArtefactError, match=r"a\.json"):
+        checks.run_folder(tmp_path)
+
+
+def test_a_row_that_is_no_result_is_reported(tmp_path):
+    write_cell(tmp_path, 0, auroc="high")
+    with pytest.raises(ArtefactError, match=r"a number as value, got .*high"):
+        checks.run_folder(tmp_path)
+
+
+def test_a_large_study_is_sampled_and_says_so(tmp_path):
+    for i in range(20):
+        chosen = thresholds.osa(scores(seed=99))
+        record = chosen.to_dict() | ({"method": "oracle"} if i == 13 else {})
+        write_cell(tmp_path, i, test=scores(20, 20, seed=i), chosen=record)
+    finding = status(tmp_path, "OSR008", limit=9)
+    assert finding.message.endswith("(a sample: 7 of 20 sets of scores)")
+    assert "sample" not in status(tmp_path, "OSR008", limit=None).message
+    assert "sample" not in status(tmp_path, "OSR003", limit=9).message
+    finding = status(tmp_path, limit=1)  # the methods of all thresholds are looked at
+    assert finding.is_finding
+    assert "repeat 13" in finding.message
+    assert checks.LIMIT == 200
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for kind, seed in (("scores", 0), ("calibration", 1)):
+        for name, gap in (("msp", 1.0), ("energy", 1.5)):
+            test = scores(300, 100, gap=gap, seed=seed)
+            (tmp_path / kind).mkdir(exist_ok=True)
+            test.save(tmp_path / kind / f"{name}.npz")
+    protocols.holdout(10, 6, 4, repeats=3).save(tmp_path / "protocols.json")
+    protocols.holdout(10, 2, 8).save(tmp_path / "protocol-open.json")
+    reported("inner_score", "auroc").save(tmp_path / "results.csv")
+    (tmp_path / "parts.json").write_text('{"train": ["a"], "test": ["b"]}')
+    said = {
+        "headline": "f_score",
+        "thresholds": {"msp": 0.5, "energy": {"value": 0.7, "method": "OSA"}},
+        "claim": {"difference": 0.1, "better": "energy", "worse": "msp"},
+        "tuned_on": ["validation", "openness"],
+    }
+    (tmp_path / "study.json").write_text(json.dumps(said))
+    return tmp_path
+
+
+def test_a_folder_gives_the_findings_of_its_content(folder):
+    found = {f.code: f.status for f in checks.run_folder(folder)}
+    findings = {code for code, status in found.items() if status == "finding"}
+    assert {"OSR002", "OSR003", "OSR004", "OSR005", "OSR011"} <= findings
+    assert found["OSR001"] == found["OSR006"] == found["OSR009"] == "passed"
+
+
+def test_a_folder_with_only_scores_will_do(tmp_path):
+    (tmp_path / "scores").mkdir()
+    scores().save(tmp_path / "scores" / "msp.csv")
+    found = {f.code: f.status for f in checks.run_folder(tmp_path)}
+    assert found["OSR008"] == "passed"
+    assert found["OSR001"] == "not applicable"
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "message"),
+    [
+        ("study.json", "{", "is not JSON"),
+        ("study.json", "[]", "may hold name, headline, thresholds, claim, tuned_on"),
+        ("study.json", '{"headlines": "f1"}', "got headlines"),
+        ("study.json", '{"tuned_on": "luck"}', "tuned_on must be one of"),
+        ("study.json", '{"claim": {"size": 1}}', "size"),
+        ("protocol.json", '{"kind": "other"}', "kind must be 'openset.Protocol'"),
+        ("results.csv", "metric,value\nauroc,high\n", "is not a table of results"),
+        ("parts.json", "[1]", "parts must be a Mapping"),
+    ],
+)
+def test_a_damaged_file_is_named(tmp_path, file, text, message):
+    (tmp_path / file).write_text(text)
+    with pytest.raises(ArtefactError, match=message):
+        checks.run_folder(tmp_path)
+
+
+def test_a_folder_without_a_study_is_refused(tmp_path):
+    with pytest.raises(ArtefactError, match="must hold a study"):
+        checks.run_folder(tmp_path)
+    with pytest.raises(FileNotFoundError, match="no such folder"):
+        checks.run_folder(tmp_path / "nowhere")
+
+
+def test_two_files_of_one_name_are_refused(tmp_path):
+    (tmp_path / "scores").mkdir()
+    for ending in ("csv", "npz"):
+        scores().save(tmp_path / "scores" / f"msp.{ending}")
+    with pytest.raises(ArtefactError, match="'msp' twice"):
+        checks.run_folder(tmp_path)

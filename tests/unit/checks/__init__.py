@@ -1,1 +1,0 @@
-"""The evaluation checks, one file each."""

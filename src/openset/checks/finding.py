@@ -1,4 +1,4 @@
-"""`Finding`: the result of one check; `check`: puts a function on the list of checks."""
+"""`Finding`: the result of one check; `check`: lists a function as one."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
@@ -65,7 +65,8 @@ class Check:
     guidelines: tuple[int, ...] = ()
     reads_scores: bool = False
 
-    def __call__(self, evidence: Evidence) -> Finding:
+    def finding(self, evidence: Evidence) -> Finding:
+        """Look at the evidence, and say which check it was."""
         one = self.look(evidence)
         seen, n_left_out = len(evidence.scores), evidence.n_left_out
         if self.reads_scores and n_left_out and one.status == "passed":

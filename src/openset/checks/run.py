@@ -41,7 +41,7 @@ def run(**evidence: Any) -> list[Finding]:
     ['OSR001', 'OSR005']
     """
     study = gathered(**evidence)
-    return [CHECKS[code](study) for code in sorted(CHECKS)]
+    return [CHECKS[code].finding(study) for code in sorted(CHECKS)]
 
 
 def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
@@ -72,4 +72,4 @@ def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
         are always read in full.
     """
     study = read_folder(Path(path), limit=limit)
-    return [CHECKS[code](study) for code in sorted(CHECKS)]
+    return [CHECKS[code].finding(study) for code in sorted(CHECKS)]

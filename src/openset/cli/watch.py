@@ -1,29 +1,22 @@
 """`openset watch`."""
 
 import json
-import zipfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 from rich.markup import escape
 from rich.table import Table
 
-from openset import _check, _io
-from openset._types import UNKNOWN
+from openset import _check
 from openset._urls import is_url
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._lists import plain_table
 from openset.cli._options import RejectorPlace, naming
-from openset.cli._prevalence import prevalence_of, print_prevalence
-from openset.outputs import Outputs
 from openset.rejector import Rejector
-from openset.scores import Scores
-from openset.shards import is_folder_of_shards
-from openset.watch import Part, Verdict, Watch
+from openset.watch import Part, Verdict, Watch, read
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -37,7 +30,6 @@ openset watch rejector/ traffic/ --window 1000 --html page.html
 openset watch rejector/ --reference lastweek.npz --all \\
     --false-alarms 0.001 today.npz || ./notify.sh"""
 
-_ENDINGS = (".npz", ".csv", ".parquet")
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
     "false_alarms": "--false-alarms",
@@ -123,9 +115,9 @@ def command(
         names = [path.name or str(path) for path in new]
         if len(set(names)) < len(names):  # monday/a.npz and tuesday/a.npz
             names = [str(path) for path in new]
-        verdicts = [_checked(watch, _whole(rejector, path)) for path in new]
+        verdicts = [_checked(watch, read(rejector, path)) for path in new]
     else:
-        parts = (part for path in new for part in _parts(rejector, path))
+        parts = (read(rejector, path) for path in new)
         verdicts = list(watch.stream(parts, window))
         if not verdicts:
             msg = _check.must(
@@ -137,16 +129,13 @@ def command(
             )
             raise ValueError(msg)
         names = [f"{v.start}…{v.start + v.n - 1}" for v in verdicts]
-    shares = [prevalence_of(rejector, verdict) for verdict in verdicts]
     if as_json:
-        for name, verdict, share in zip(names, verdicts, shares, strict=True):
-            record = {"window": name, **verdict.to_dict()}
-            record["prevalence"] = None if share is None else share.to_dict()
-            typer.echo(json.dumps(record))
+        for name, verdict in zip(names, verdicts, strict=True):
+            typer.echo(json.dumps({"window": name, **verdict.to_dict()}))
     else:
         OUT.print(_table(names, verdicts, false_alarms))
         _say_invalid(names, verdicts)
-        print_prevalence(names, shares)
+        _say_share(names, verdicts)
     if page is not None:
         _write_page(page, rejector, folder, reference, names, verdicts)
         if not OUT.quiet:
@@ -164,6 +153,14 @@ def _say_invalid(names: list[str], verdicts: list[Verdict]) -> None:
                 "single largest logit) and not compared"
             )
             OUT.say(f"[bold yellow]invalid:[/bold yellow] {escape(text)}")
+
+
+def _say_share(names: list[str], verdicts: list[Verdict]) -> None:
+    """Print the share of unknown samples, what an alarm looks like, what to do."""
+    for name, verdict in zip(names, verdicts, strict=True):
+        for text in (verdict.prevalence, verdict.advice):
+            if text:
+                OUT.print(f"{escape(name)}: {text}", highlight=False)
 
 
 def _write_page(
@@ -198,7 +195,7 @@ def _watch(
     false_alarms: float,
 ) -> Watch:
     if reference is not None:
-        before = _whole(rejector, reference)
+        before = read(rejector, reference)
         if before.scores.n_known == 0 and not whole:
             msg = (
                 f"openset watch: {reference} must hold samples labelled as known, got "
@@ -212,6 +209,7 @@ def _watch(
             features=before.features if features else None,
             against="all" if whole else "knowns",
             false_alarms=false_alarms,
+            rates=rejector.report.rates,
         )
     if whole:
         msg = (
@@ -225,91 +223,6 @@ def _watch(
 
 def _checked(watch: Watch, part: Part) -> Verdict:
     return watch.check(part.scores, features=part.features, n_invalid=part.n_invalid)
-
-
-def _whole(rejector: Rejector, path: Path) -> Part:
-    """Read a file, or all shards of a folder."""
-    parts = list(_parts(rejector, path))
-    if not parts:
-        msg = _check.must(
-            "samples with an answer",
-            caller="openset watch",
-            name=str(path),
-            got="invalid ones only (NaN, or no single largest logit)",
-        )
-        raise ValueError(msg)
-    arrays = [part.features for part in parts if part.features is not None]
-    return Part(
-        Scores.concat([part.scores for part in parts])
-        if parts[1:]
-        else parts[0].scores,
-        np.concatenate(arrays) if len(arrays) == len(parts) else None,
-        sum(part.n_invalid for part in parts),
-    )
-
-
-def _parts(rejector: Rejector, path: Path) -> Iterator[Part]:
-    """Read scores; score outputs if a file holds outputs.
-
-    A file of invalid samples alone is counted with the part before it, or after it.
-    """
-    held, n_invalid = None, 0
-    for file in _shards(path):
-        part = _part(rejector, file)
-        if isinstance(part, int):
-            n_invalid += part
-            continue
-        if held is not None:
-            yield held
-        held = part._replace(n_invalid=part.n_invalid + n_invalid)
-        n_invalid = 0
-    if held is not None:
-        yield held._replace(n_invalid=held.n_invalid + n_invalid)
-
-
-def _part(rejector: Rejector, file: Path) -> Part | int:
-    """Return the samples of a file; only their number if all are invalid."""
-    if file.is_file():
-        _check.ending("openset watch", file, _ENDINGS)
-    if file.suffix in {".csv", ".parquet"} or _holds_scores(file):
-        return Part(Scores.load(file))
-    outputs = Outputs.load(file, invalid="keep")
-    with _io.naming(file), np.errstate(all="ignore"):  # of infinite numbers
-        decided = rejector.decide(outputs, invalid="reject")
-    valid = ~decided.is_invalid
-    if not valid.any():
-        return decided.n_invalid
-    found = None if outputs.features is None else np.asarray(outputs.features)[valid]
-    labels = None if outputs.labels is None else outputs.labels[valid]
-    scores = Scores(
-        labels=np.full(valid.sum(), UNKNOWN) if labels is None else labels,
-        predicted=decided.predicted[valid],
-        known=decided.known[valid],
-    )
-    return Part(scores, found, decided.n_invalid)
-
-
-def _shards(path: Path) -> list[Path]:
-    """Return the shards of a folder of traffic, oldest first; else the path itself."""
-    found = sorted(path.glob("traffic-*.npz")) if path.is_dir() else []
-    if not found and is_folder_of_shards(path):
-        msg = _check.must(
-            "a folder of outputs (.npy files), or of shards named traffic-*.npz",
-            caller="openset watch",
-            name=str(path),
-            got="neither",
-            remedy="Give the files in it instead, or rename them",
-        )
-        raise ValueError(msg)
-    return found or [path]
-
-
-def _holds_scores(path: Path) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            return "known.npy" in archive.namelist()
-    except (OSError, zipfile.BadZipFile, NotImplementedError):
-        return False  # whoever reads it says what is wrong
 
 
 def _table(

@@ -1,6 +1,8 @@
 """Alarms when new samples differ from those a threshold was calibrated on."""
 
-from openset.watch._mmd import MMD, mmd
-from openset.watch._watch import Against, Part, Verdict, Watch, WindowTest
+from openset.watch.features import MMD, mmd
+from openset.watch.traffic import read
+from openset.watch.verdict import Part, Verdict, WindowTest
+from openset.watch.windows import Watch
 
-__all__ = ["MMD", "Against", "Part", "Verdict", "Watch", "WindowTest", "mmd"]
+__all__ = ["MMD", "Part", "Verdict", "Watch", "WindowTest", "mmd", "read"]

@@ -5,10 +5,9 @@ and, if given, by the features. All tests are exact, so the rate of false alarms
 known.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
-from math import isinf, lgamma, log
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, get_args
+from collections.abc import Iterable, Iterator, Sequence
+from math import lgamma, log
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 import scipy  # its submodules are imported on first use
@@ -16,98 +15,20 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UndefinedMetricError
+from openset.metrics import Rates
 from openset.scores import Scores
-from openset.thresholds import Threshold
-from openset.watch._mmd import mmd, permutations_for
+from openset.thresholds import Prevalence, Threshold, prevalence
+from openset.watch.features import mmd, permutations_for
+from openset.watch.verdict import Part, Verdict, WindowTest
 
 if TYPE_CHECKING:
     from openset.rejector import Rejector
-
-Against = Literal["knowns", "all"]
 
 # The exact Kolmogorov-Smirnov test takes up to half a second for this many pairs. For
 # more, the asymptotic p-value is accurate to three digits.
 _MOST_PAIRS = 10**8
 
-
-class Part(NamedTuple):
-    """Samples of a stream: their scores and, to compare them, their features.
-
-    `n_invalid` samples of the stream were invalid: they have no scores, are counted,
-    and not compared.
-    """
-
-    scores: Scores
-    features: NDArray[Any] | None = None
-    n_invalid: int = 0
-
-
-@dataclass(frozen=True)
-class WindowTest:
-    """One test of one window, and its result.
-
-    `reference` and `new` are the shares of rejected samples, the medians of knownness,
-    or the mean distances of features from the mean of the reference. `distance` is the
-    difference of the shares, the largest difference between the two distribution
-    functions, or the maximum mean discrepancy. There is an alarm if `p_value` is at
-    most `limit`.
-    """
-
-    name: str
-    reference: float
-    new: float
-    distance: float
-    p_value: float
-    limit: float
-    method: str
-
-    @property
-    def is_alarm(self) -> bool:
-        """Whether the p-value is at or below the limit."""
-        return self.p_value <= self.limit
-
-    def __str__(self) -> str:
-        verdict = "ALARM" if self.is_alarm else "ok"
-        return (
-            f"{self.name}: {self.new:.4g}, in the reference {self.reference:.4g}, "
-            f"distance {self.distance:+.4g}, p = {self.p_value:.2g} ({self.method}): "
-            f"{verdict}"
-        )
-
-
-@dataclass(frozen=True)
-class Verdict:
-    """The tests of one window of `n` samples, the first of which has index `start`.
-
-    `n_invalid` more were invalid; they are not among the `n`, and not compared.
-    """
-
-    start: int
-    n: int
-    unknown_rate: WindowTest
-    knownness: WindowTest
-    false_alarms: float
-    features: WindowTest | None = None
-    n_invalid: int = 0
-
-    @property
-    def tests(self) -> tuple[WindowTest, ...]:
-        """All tests that were made."""
-        made = (self.unknown_rate, self.knownness, self.features)
-        return tuple(test for test in made if test is not None)
-
-    @property
-    def is_alarm(self) -> bool:
-        """Whether any test gives an alarm."""
-        return any(test.is_alarm for test in self.tests)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; ±inf become text."""
-        document = {"alarm": self.is_alarm, **asdict(self)}
-        for test in ("unknown_rate", "knownness", "features"):
-            if document[test] is not None:
-                document[test] = {n: _plain(v) for n, v in document[test].items()}
-        return document
+_FEWEST_ACCEPTED = 20  # fewer accepted samples do not show what the inputs are like
 
 
 class Watch:
@@ -136,6 +57,10 @@ class Watch:
     distribution. If the threshold was optimised on the reference itself (``osa``), the
     first test is not quite exact; the second does not depend on the threshold.
 
+    What an alarm looks like is no test: if the features have changed, those of the
+    accepted samples alone are compared. Samples of unknown classes are mostly rejected
+    and leave them as they are; a change of the inputs does not.
+
     Parameters
     ----------
     threshold
@@ -149,6 +74,9 @@ class Watch:
         with all samples, if the reference contains unknowns as operation does.
     false_alarms
         Probability of an alarm per window if nothing has changed.
+    rates
+        Counts of decisions on the calibration samples (``rejector.report.rates``), to
+        estimate the share of unknown samples.
 
     References
     ----------
@@ -165,8 +93,8 @@ class Watch:
     >>> watch.check(reference.with_known(known + 0.5)).is_alarm
     False
     >>> verdict = watch.check(reference.with_known(known - 20))
-    >>> verdict.unknown_rate.new, verdict.is_alarm
-    (0.55, True)
+    >>> verdict.unknown_rate.new, verdict.looks_like
+    (0.55, 'unknown classes or changed inputs')
     """
 
     def __init__(
@@ -175,38 +103,36 @@ class Watch:
         reference: Scores,
         *,
         features: NDArray[Any] | None = None,
-        against: Against = "knowns",
+        against: Literal["knowns", "all"] = "knowns",
         false_alarms: float = 0.01,
+        rates: Rates | None = None,
     ) -> None:
-        _check.one_of("Watch", "against", against, get_args(Against))
+        _check.one_of("Watch", "against", against, ("knowns", "all"))
+        rule, remedy = "a Threshold", "Give that of the rejector: rejector.threshold"
         _check.instance(
-            "Watch",
-            "threshold",
-            threshold,
-            Threshold,
-            rule="a Threshold",
-            remedy="Give the threshold of the rejector: rejector.threshold",
+            "Watch", "threshold", threshold, Threshold, rule=rule, remedy=remedy
         )
-        _need_scores("Watch", "reference", reference)
-        features = _features("Watch", features, len(reference))
+        part = _checked("Watch", "reference", Part(reference, features))
         if against == "knowns":
-            if reference.n_known == 0:
+            is_known = ~reference.is_unknown
+            if not is_known.any():
                 msg = (
                     "Watch: undefined without known samples in the reference, got "
                     f"{len(reference)} unknown. Use against='all' if they are samples "
                     "from operation"
                 )
                 raise UndefinedMetricError(msg)
-            if features is not None:
-                features = features[~reference.is_unknown]
-            reference = reference.take(~reference.is_unknown)
+            part = _rows(part, is_known)
+        accepted = threshold.accepts(part.scores)
         self._compare(
             threshold,
-            np.sort(reference.known),
-            rejected=threshold.rates(reference).n_rejected,
-            n=len(reference),
-            features=features,
+            np.sort(part.scores.known),
+            rejected=int(np.count_nonzero(~accepted)),
+            n=len(part.scores),
+            features=part.features,
+            accepted=None if part.features is None else part.features[accepted],
             false_alarms=false_alarms,
+            rates=rates,
         )
 
     @classmethod
@@ -237,19 +163,20 @@ class Watch:
         True
         """
         if not hasattr(rejector, "reference"):  # its module may not be imported
-            rule, got = "a Rejector", type(rejector).__name__
-            raise TypeError(
-                _check.must(rule, caller="Watch.of", name="rejector", got=got)
-            )
-        n = rejector.threshold.n.known
+            got = type(rejector).__name__
+            _check.fail("Watch.of", "rejector", "a Rejector", got, error=TypeError)
+        rates = rejector.report.rates
+        kept = rejector.reference_features if features else None
         made = cls.__new__(cls)
         made._compare(
             rejector.threshold,
             rejector.reference["known"],
-            rejected=round((1 - rejector.report.accepted_known) * n),
-            n=n,
-            features=rejector.reference_features if features else None,
+            rejected=rates.n_known - rates.n_accepted_known,
+            n=rates.n_known,
+            features=kept,
+            accepted=kept,  # nearly all of them are
             false_alarms=false_alarms,
+            rates=rates,
         )
         return made
 
@@ -261,15 +188,17 @@ class Watch:
         rejected: int,
         n: int,
         features: NDArray[Any] | None,
+        accepted: NDArray[Any] | None,
         false_alarms: float,
+        rates: Rates | None,
     ) -> None:
         self.false_alarms = _check.open_unit("Watch", "false_alarms", false_alarms)
         self._threshold = threshold
         self._known = known  # sorted
-        self._rejected = rejected
-        self._n = n
-        self._features = features
+        self._rejected, self._n = rejected, n
+        self._features, self._accepted = features, accepted
         self._limit = self.false_alarms / (2 if features is None else 3)
+        self._rates = rates
         if features is not None:
             permutations_for("Watch", self._limit)
 
@@ -285,17 +214,33 @@ class Watch:
 
         `n_invalid` samples that came with them have no scores: they are only counted.
         """
-        _need_scores("Watch.check", "new", new)
+        part = _checked("Watch.check", "new", Part(new, features, n_invalid))
         self._check_size(len(new))
-        features = _features("Watch.check", features, len(new))
+        accepted = self._threshold.accepts(new)
+        n_rejected = int(np.count_nonzero(~accepted))
+        rate = self._rate(n_rejected, len(new))
+        knownness = self._distribution(new.known)
+        drift = self._discrepancy(part.features)
+        seen, share = "", None
+        if drift is not None and drift.is_alarm and part.features is not None:
+            seen = self._change(part.features[accepted])
+        else:
+            if rate.is_alarm or knownness.is_alarm:
+                seen = "unknown classes" + " or changed inputs" * (drift is None)
+                is_less_known = knownness.is_alarm and knownness.distance < 0
+                if not (is_less_known or (rate.is_alarm and rate.distance > 0)):
+                    seen = "other known samples"
+            share = self._share(n_rejected, len(new))
         return Verdict(
             start=start,
             n=len(new),
-            unknown_rate=self._rate(self._threshold.rates(new).n_rejected, len(new)),
-            knownness=self._distribution(new.known),
+            unknown_rate=rate,
+            knownness=knownness,
             false_alarms=self.false_alarms,
-            features=self._discrepancy(features),
+            features=drift,
             n_invalid=n_invalid,
+            looks_like=seen,
+            prevalence=share,
         )
 
     def stream(self, parts: Iterable[Scores | Part], window: int) -> Iterator[Verdict]:
@@ -310,34 +255,31 @@ class Watch:
         rest: Part | None = None
         for given in parts:
             part = given if isinstance(given, Part) else Part(given)
-            _need_scores("Watch.stream", "a part", part.scores)
-            features = _features("Watch.stream", part.features, len(part.scores))
-            part = Part(_bare(part.scores), features, part.n_invalid)
-            rest = part if rest is None else _joined(rest, part)
+            part = _checked("Watch.stream", "a part", part)
+            rest = _bare(part) if rest is None else joined([rest, _bare(part)])
             while rest is not None and len(rest.scores) >= window:
-                full = _rows(rest, 0, window)
+                full, n_invalid = _rows(rest, slice(window)), rest.n_invalid
+                is_more = len(rest.scores) > window
+                rest = _rows(rest, slice(window, None)) if is_more else None
                 yield self.check(
                     full.scores,
                     features=full.features,
                     start=start,
-                    n_invalid=full.n_invalid,
+                    n_invalid=n_invalid,
                 )
                 start += window
-                is_more = len(rest.scores) > window
-                rest = _rows(rest, window, None) if is_more else None
 
     def _rate(self, rejected: int, n: int) -> WindowTest:
         m, total = self._n, self._rejected + rejected
         law, size = scipy.stats.hypergeom, (m + n, total, n)
         tails = law.sf(rejected - 1, *size), law.cdf(rejected, *size)
-        p_value = min(1.0, 2 * min(tails))
         reference, new = self._rejected / m, rejected / n
         return WindowTest(
             name="unknown rate",
             reference=reference,
             new=new,
             distance=new - reference,
-            p_value=float(p_value),
+            p_value=float(min(1.0, 2 * min(tails))),
             limit=self._limit,
             method="Fisher, exact",
         )
@@ -349,10 +291,11 @@ class Watch:
         )
         return WindowTest(
             name="knownness",
-            reference=_median(self._known),
-            new=_median(known),
-            # scipy's sign is that of F_reference - F_new: positive if the new scores
-            # are larger
+            # One of the scores, not a mean of two, which could be inf - inf.
+            reference=float(np.quantile(self._known, 0.5, method="higher")),
+            new=float(np.quantile(known, 0.5, method="higher")),
+            # SciPy's sign is that of F_reference - F_new: positive if the new scores
+            # are larger.
             distance=float(test.statistic * test.statistic_sign),
             p_value=float(test.pvalue),
             limit=self._limit,
@@ -364,15 +307,36 @@ class Watch:
             return None
         test = mmd(self._features, features, limit=self._limit)
         centre = self._features.mean(axis=0, dtype=np.float64)
+        with np.errstate(over="ignore"):  # beyond all floats: inf
+            reference, new = (
+                float(np.linalg.norm(rows - centre, axis=1).mean())
+                for rows in (self._features, features)
+            )
         return WindowTest(
             name="features",
-            reference=_spread(self._features, centre),
-            new=_spread(features, centre),
+            reference=reference,
+            new=new,
             distance=test.distance,
             p_value=test.p_value,
             limit=self._limit,
             method=f"MMD, {test.n_permutations} permutations",
         )
+
+    def _share(self, n_rejected: int, n: int) -> Prevalence | None:
+        if self._rates is None:
+            return None
+        try:
+            return prevalence(n_rejected, n, self._rates)
+        except UndefinedMetricError:  # as without unknown calibration samples
+            return None
+
+    def _change(self, accepted: NDArray[Any]) -> str:
+        """Say what changed features look like, by those of the accepted samples."""
+        if self._accepted is None or len(accepted) < _FEWEST_ACCEPTED:
+            return "changed inputs"  # nearly all samples are unlike the reference
+        test = mmd(self._accepted, accepted, limit=self._limit)
+        is_changed = test.p_value <= self._limit
+        return "changed inputs" if is_changed else "unknown classes"
 
     def _check_size(self, n: int) -> None:
         """Refuse windows so small that they could never give an alarm."""
@@ -380,72 +344,46 @@ class Watch:
         # The smallest p-value: no overlap, 2 of all orders of m + n samples.
         least = log(2) + lgamma(n + 1) + lgamma(m + 1) - lgamma(m + n + 1)
         if least > log(self._limit):
-            msg = _check.must(
-                "large enough for an alarm to be possible",
-                caller="Watch",
-                name="window",
-                got=f"{n} samples against {m} of the reference",
-                remedy="Use larger windows, or allow more false alarms than "
-                f"{self.false_alarms:g}",
+            rule = "large enough for an alarm to be possible"
+            got = f"{n} samples against {m} of the reference"
+            remedy = (
+                f"larger windows, or allow more false alarms than {self.false_alarms:g}"
             )
-            raise ValueError(msg)
+            _check.fail("Watch", "window", rule, got, f"Use {remedy}")
 
 
-def _need_scores(caller: str, name: str, value: object) -> None:
-    _check.instance(
-        caller,
-        name,
-        value,
-        Scores,
-        rule="Scores",
-        remedy="Score your outputs first: rejector.score(outputs)",
-    )
-
-
-def _plain(value: Any) -> Any:
-    is_infinite = isinstance(value, float) and isinf(value)
-    return str(value) if is_infinite else value
-
-
-def _median(known: NDArray[np.float64]) -> float:
-    # One of the scores, not a mean of two, which could be inf - inf.
-    return float(np.quantile(known, 0.5, method="higher"))
-
-
-def _features(caller: str, values: Any, n: int) -> NDArray[Any] | None:
-    if values is None:
-        return None
-    _check.unmasked(caller, "features", values)
-    given = np.asarray(values)
-    if given.ndim != 2 or len(given) != n:
-        rule = f"one row per sample, {n}"
-        got = f"shape {given.shape}"
-        raise ValueError(_check.must(rule, caller=caller, name="features", got=got))
-    return _check.owned(given, values)  # a stream may fill one array again and again
-
-
-def _spread(features: NDArray[Any], centre: NDArray[np.float64]) -> float:
-    with np.errstate(over="ignore"):  # beyond all floats: inf
-        return float(np.linalg.norm(features - centre, axis=1).mean())
-
-
-def _rows(part: Part, first: int, last: int | None) -> Part:
-    rows = slice(first, last)
+def joined(parts: Sequence[Part]) -> Part:
+    """Join parts; there are features if all have them."""
+    arrays = [part.features for part in parts if part.features is not None]
+    scores = [part.scores for part in parts]
     return Part(
-        part.scores.take(rows),  # type: ignore[arg-type]  # it takes slices
-        None if part.features is None else part.features[rows],
-        0 if first else part.n_invalid,
+        Scores.concat(scores) if parts[1:] else scores[0],
+        np.concatenate(arrays) if len(arrays) == len(parts) else None,
+        sum(part.n_invalid for part in parts),
     )
 
 
-def _joined(one: Part, other: Part) -> Part:
-    features = None
-    if one.features is not None and other.features is not None:
-        features = np.concatenate([one.features, other.features])
-    n_invalid = one.n_invalid + other.n_invalid
-    return Part(Scores.concat([one.scores, other.scores]), features, n_invalid)
+def _rows(part: Part, rows: Any) -> Part:
+    features = None if part.features is None else part.features[rows]
+    return Part(part.scores.take(rows), features)
 
 
-def _bare(scores: Scores) -> Scores:
+def _bare(part: Part) -> Part:
     """Drop groups and class counts: parts of a stream may differ in them."""
-    return Scores(labels=scores.labels, predicted=scores.predicted, known=scores.known)
+    of = part.scores
+    scores = Scores(labels=of.labels, predicted=of.predicted, known=of.known)
+    return part._replace(scores=scores)
+
+
+def _checked(caller: str, name: str, part: Part) -> Part:
+    """Check what was given, and own the features: a stream may fill one array again."""
+    rule, remedy = "Scores", "Score your outputs first: rejector.score(outputs)"
+    _check.instance(caller, name, part.scores, Scores, rule=rule, remedy=remedy)
+    if part.features is None:
+        return part
+    _check.unmasked(caller, "features", part.features)
+    given, n = np.asarray(part.features), len(part.scores)
+    if given.ndim != 2 or len(given) != n:
+        rule, got = f"one row per sample, {n}", f"shape {given.shape}"
+        _check.fail(caller, "features", rule, got)
+    return part._replace(features=_check.owned(given, part.features))

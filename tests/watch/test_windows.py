@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from scipy.stats import fisher_exact, ks_2samp
 
 from openset import Outputs, Rejector, Scores, detectors, thresholds
-from openset.watch import Part, Watch, mmd
+from openset.watch import Part, Watch
 
 
 def scores_of(known, *, label=0):
@@ -240,66 +240,6 @@ def test_what_is_no_score_is_refused_with_the_way_to_one(rng):
         Watch.of(rejector.fitted)
 
 
-def slow_discrepancy(first, second):
-    """Compute the squared MMD by loops over pairs."""
-    rows = [*first, *second]
-    pairs = [((a - b) ** 2).sum() for a, b in combinations(rows, 2)]
-    width = np.median(pairs)
-
-    def mean(left, right):
-        values = [np.exp(-((a - b) ** 2).sum() / width) for a in left for b in right]
-        return np.mean(values)
-
-    return mean(first, first) + mean(second, second) - 2 * mean(first, second)
-
-
-def test_the_discrepancy_is_that_of_all_pairs_and_its_p_value_that_of_all_splits(rng):
-    first, second = rng.normal(size=(6, 3)), rng.normal(0.9, 1, size=(4, 3))
-    found = mmd(first, second, limit=0.0005)
-    squared = slow_discrepancy(first, second)
-    assert found.distance == pytest.approx(np.sqrt(squared))
-    pooled = np.concatenate([first, second])
-    splits = [
-        slow_discrepancy(np.delete(pooled, rows, axis=0), pooled[list(rows)])
-        for rows in combinations(range(10), 4)
-    ]
-    exact = np.mean(np.array(splits) >= squared - 1e-12)
-    assert found.p_value == pytest.approx(exact, abs=0.02)  # 10,000 permutations
-    assert found == mmd(first, second, limit=0.0005)
-
-
-def test_scale_and_place_of_features_do_not_matter(rng):
-    first, second = rng.normal(size=(40, 5)), rng.normal(0.5, 1, size=(30, 5))
-    found = mmd(first, second)
-    for scale, place in ((1e300, 0), (1e-200, 0), (1, 1e6)):
-        other = mmd(first * scale + place, second * scale + place)
-        assert other.distance == pytest.approx(found.distance, rel=1e-3)
-        assert other.p_value == pytest.approx(found.p_value, abs=0.01)
-    assert mmd(np.ones((9, 2)), np.ones((7, 2))).p_value == 1
-    assert (
-        mmd(np.ones((40, 2)), np.append(np.ones((5, 2)), [[3, 3]] * 5, 0)).p_value
-        < 0.01
-    )
-
-
-def test_features_that_cannot_be_compared_are_refused(rng):
-    rows = rng.normal(size=(40, 3))
-    with pytest.raises(ValueError, match="new must be as wide as the reference, 3"):
-        mmd(rows, rows[:, :2])
-    with pytest.raises(ValueError, match="mmd: new must be finite"):
-        mmd(rows, np.full((4, 3), np.inf))
-    with pytest.raises(ValueError, match="reference must be a non-empty array of two"):
-        mmd(rows[0], rows)
-    scores = scores_of(rng.normal(size=40))
-    with pytest.raises(ValueError, match="features must be one row per sample, 40"):
-        Watch(cut_at(0.0), scores, features=rows[:3])
-    with pytest.raises(ValueError, match="or leave the features out"):
-        Watch(cut_at(0.0), scores, features=rows, false_alarms=1e-5)
-    watch = Watch(cut_at(0.0), scores, features=rows)
-    with pytest.raises(ValueError, match=r"Watch\.check: features must be one row per"):
-        watch.check(scores, features=rows[:3])
-
-
 def test_a_rejector_keeps_some_features_and_compares_new_ones(rng, tmp_path):
     def outputs(n, shift=0.0):
         features = rng.normal(size=(n, 4))
@@ -358,3 +298,95 @@ def test_few_or_wide_features_are_not_kept(rng):
         assert (None if found is None else len(found)) == kept
         if found is not None:
             assert np.isfinite(found).all()  # beyond float32
+
+
+def test_features_that_cannot_be_compared_are_refused(rng):
+    rows = rng.normal(size=(40, 3))
+    scores = scores_of(rng.normal(size=40))
+    with pytest.raises(ValueError, match="features must be one row per sample, 40"):
+        Watch(cut_at(0.0), scores, features=rows[:3])
+    with pytest.raises(ValueError, match="or leave the features out"):
+        Watch(cut_at(0.0), scores, features=rows, false_alarms=1e-5)
+    watch = Watch(cut_at(0.0), scores, features=rows)
+    with pytest.raises(ValueError, match=r"Watch\.check: features must be one row per"):
+        watch.check(scores, features=rows[:3])
+
+
+def network(rng, n, *, unknown=0.0, moved=0.0, labelled=True):
+    """Make outputs: three classes; unknown samples lie elsewhere, moved ones between."""
+    is_unknown = rng.random(n) < unknown
+    classes = rng.integers(0, 3, n)
+    features = rng.normal(size=(n, 6)) * 0.7
+    features[np.arange(n), classes] += np.where(is_unknown, 0.5, 4)
+    features[is_unknown, 5] += 4  # they lie elsewhere
+    features = features * (1 - moved) + moved * rng.normal(1, 1, size=(n, 6))
+    labels = np.where(is_unknown, -1, classes) if labelled else np.zeros(n, int)
+    return Outputs(logits=2 * features[:, :3], features=features, labels=labels)
+
+
+@pytest.fixture
+def rng():
+    """Give random numbers for which nothing is an alarm by chance."""
+    return np.random.default_rng(0)
+
+
+@pytest.fixture
+def calibrated(rng):
+    fitted = detectors.MaxLogit().fit(network(rng, 600))
+    return Rejector.calibrate(fitted, known=network(rng, 800, unknown=0.4))
+
+
+@pytest.mark.parametrize(
+    ("changed", "seen", "words"),
+    [
+        ({}, "", ""),
+        ({"unknown": 0.4}, "unknown classes", "label those of new classes and retrain"),
+        ({"moved": 0.5}, "changed inputs", "recalibrate on labelled samples like them"),
+    ],
+)
+def test_an_alarm_says_what_it_looks_like_and_what_to_do(
+    rng, calibrated, changed, seen, words
+):
+    """Shifted known samples are not called unknown: their share is withheld."""
+    new = network(rng, 400, labelled=False, **changed)
+    watch = Watch.of(calibrated)
+    verdict = watch.check(calibrated.score(new), features=new.features)
+    assert verdict.is_alarm == bool(changed)
+    assert verdict.looks_like == seen
+    assert words in verdict.advice
+    assert (verdict.prevalence is None) == verdict.features.is_alarm == bool(changed)
+    record = verdict.to_dict()
+    assert record["advice"] == verdict.advice
+    assert (record["prevalence"] is None) == bool(changed)
+
+
+def test_without_features_the_two_are_not_told_apart(rng, calibrated):
+    watch = Watch.of(calibrated, features=False)
+    strange = watch.check(calibrated.score(network(rng, 400, unknown=0.3)))
+    assert strange.looks_like == "unknown classes or changed inputs"
+    low, high = strange.prevalence.interval.low, strange.prevalence.interval.high
+    assert low < 0.3 < high
+    sure = calibrated.score(network(rng, 400))
+    sure = watch.check(sure.with_known(sure.known + 5))
+    assert sure.looks_like == "other known samples"
+    # Without counts of the calibration there is no share.
+    plain = Watch(calibrated.threshold, calibrated.score(network(rng, 300)))
+    assert plain.check(calibrated.score(network(rng, 300))).prevalence is None
+
+
+def test_a_reference_of_ones_own_tells_them_apart_too(rng, calibrated):
+    before = network(rng, 600)
+    watch = Watch(
+        calibrated.threshold,
+        calibrated.score(before),
+        features=before.features,
+        rates=calibrated.report.rates,
+    )
+    for changed, seen in (
+        ({"unknown": 0.4}, "unknown classes"),
+        ({"moved": 0.5}, "changed inputs"),
+    ):
+        new = network(rng, 400, **changed)
+        verdict = watch.check(calibrated.score(new), features=new.features)
+        assert verdict.looks_like == seen
+        assert verdict.prevalence is None

@@ -1,8 +1,7 @@
 """Maximum mean discrepancy: tests whether two sets have the same distribution."""
 
-from dataclasses import dataclass
 from math import ceil
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +16,7 @@ _MOST_PERMUTATIONS = 100_000
 _PER_LIMIT = 5  # permutations per 1 / limit: the p-value of an alarm is not the least
 
 
-@dataclass(frozen=True)
-class MMD:
+class MMD(NamedTuple):
     """Distance of two sets, and the share of random splits that are as far apart.
 
     `distance` is the maximum mean discrepancy, 0 for equal sets and at most √2.
@@ -68,46 +66,32 @@ def mmd(
     rng = np.random.default_rng(seed)
     first = _rows("reference", reference, MOST_REFERENCE, rng)
     second = _rows("new", new, MOST_NEW, rng)
-    if first.shape[1] != second.shape[1]:
-        msg = _check.must(
-            f"as wide as the reference, {first.shape[1]}",
-            caller="mmd",
-            name="new",
-            got=second.shape[1],
-        )
-        raise ValueError(msg)
+    (m, width), n = first.shape, len(second)
+    if second.shape[1] != width:
+        got = second.shape[1]
+        _check.fail("mmd", "new", f"as wide as the reference, {width}", got)
     kernel = _kernel(np.concatenate([first, second]))
-    m, n = len(first), len(second)
     weights = np.concatenate([np.full(m, 1 / m), np.full(n, -1 / n)])
     found = float(weights @ kernel @ weights)
-    # Splits that are equally far apart differ in the last bits.
-    least = found - 1e-12
     n_as_far = 1  # the given split
     for start in range(0, n_permutations, _CHUNK):
         size = min(_CHUNK, n_permutations - start)
         split = rng.permuted(np.tile(weights, (size, 1)), axis=1)
         distances = np.einsum("ij,ij->i", split @ kernel, split)
-        n_as_far += int(np.count_nonzero(distances >= least))
-    return MMD(
-        distance=max(found, 0.0) ** 0.5,
-        p_value=n_as_far / (n_permutations + 1),
-        n_permutations=n_permutations,
-    )
+        # Splits that are equally far apart differ in the last bits.
+        n_as_far += int(np.count_nonzero(distances >= found - 1e-12))
+    p_value = n_as_far / (n_permutations + 1)
+    return MMD(max(found, 0.0) ** 0.5, p_value, n_permutations)
 
 
 def permutations_for(caller: str, limit: float) -> int:
     """Return how many permutations are needed for an alarm at this p-value."""
     wanted = ceil(_PER_LIMIT / limit)
     if wanted > _MOST_PERMUTATIONS:
-        msg = _check.must(
-            f"at least {_PER_LIMIT / _MOST_PERMUTATIONS:g} for each test, to compare "
-            "features",
-            caller=caller,
-            name="false_alarms",
-            got=f"{limit:.2g} for each",
-            remedy="Allow more false alarms, or leave the features out",
-        )
-        raise ValueError(msg)
+        least = f"{_PER_LIMIT / _MOST_PERMUTATIONS:g}"
+        rule = f"at least {least} for each test, to compare features"
+        remedy = "Allow more false alarms, or leave the features out"
+        _check.fail(caller, "false_alarms", rule, f"{limit:.2g} for each", remedy)
     return wanted
 
 
@@ -115,18 +99,15 @@ def _rows(
     name: str, values: ArrayLike, most: int, rng: np.random.Generator
 ) -> NDArray[np.float64]:
     _check.unmasked("mmd", name, values)
-    given: NDArray[Any] = np.asarray(values)
+    given = np.asarray(values)
     if given.ndim != 2 or 0 in given.shape or given.dtype.kind not in "fiu":
         rule = "a non-empty array of two dimensions and real numbers"
-        got = f"shape {given.shape} of {given.dtype}"
-        raise ValueError(_check.must(rule, caller="mmd", name=name, got=got))
+        _check.fail("mmd", name, rule, f"shape {given.shape} of {given.dtype}")
     if len(given) > most:
         given = given[np.sort(rng.choice(len(given), most, replace=False))]
-    rows = given.astype(np.float64)
-    if not np.isfinite(rows).all():
-        msg = _check.must("finite", caller="mmd", name=name, got="NaN or infinity")
-        raise ValueError(msg)
-    return rows
+    if not np.isfinite(given).all():
+        _check.fail("mmd", name, "finite", "NaN or infinity")
+    return given.astype(np.float64)
 
 
 def _kernel(rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -135,8 +116,7 @@ def _kernel(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     rows = rows / (largest if largest > 0 else 1.0)  # squares must not overflow
     rows = rows - rows.mean(axis=0)  # fewer digits cancel below
     squares = np.einsum("ij,ij->i", rows, rows)
-    distances = squares[:, None] + squares - 2 * (rows @ rows.T)
-    np.maximum(distances, 0.0, out=distances)
+    distances = np.maximum(squares[:, None] + squares - 2 * (rows @ rows.T), 0.0)
     np.fill_diagonal(distances, 0.0)
     pairs = distances[np.triu_indices(len(rows), 1)]
     scale = float(np.median(pairs)) if pairs.size else 0.0

@@ -1,0 +1,85 @@
+"""`read`: scores and outputs, and what ``openset serve --log`` wrote."""
+
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from openset import _check, _io
+from openset._types import UNKNOWN
+from openset.outputs import Outputs
+from openset.scores import Scores
+from openset.watch.verdict import Part
+from openset.watch.windows import joined
+
+if TYPE_CHECKING:
+    from openset.rejector import Rejector
+
+
+def read(rejector: "Rejector", path: str | Path) -> Part:
+    """Read samples to compare: scores, or outputs, which the rejector scores.
+
+    Samples that are invalid (NaN, or no single largest logit) are counted only.
+
+    Parameters
+    ----------
+    rejector
+        The rejector in operation.
+    path
+        A file of `Scores` or `Outputs`, a folder of outputs, or one that ``openset
+        serve --log`` wrote (``traffic-*.npz``, read in the order of their names).
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from openset import detectors, Rejector
+    >>> known = Outputs(logits=np.diag(np.arange(1.0, 41)), labels=range(40))
+    >>> rejector = Rejector.calibrate(
+    ...     detectors.MaxLogit().fit(known), known=known, objective="at_tpr"
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     part = read(rejector, known.save(f"{folder}/today.npz"))
+    >>> len(part.scores), part.n_invalid
+    (40, 0)
+    """
+    path = Path(path)
+    files = sorted(path.glob("traffic-*.npz")) if path.is_dir() else []
+    if path.is_dir() and not files and not any(path.glob("*.npy")):
+        rule = "a folder of outputs (.npy files), or of shards named traffic-*.npz"
+        remedy = "Give the files in it instead, or rename them"
+        _check.fail("watch.read", str(path), rule, "neither", remedy)
+    found = [_part(rejector, file) for file in files or [path]]
+    parts = [part for part in found if isinstance(part, Part)]
+    if not parts:
+        got = "invalid ones only (NaN, or no single largest logit)"
+        _check.fail("watch.read", str(path), "samples with an answer", got)
+    n_invalid = sum(part for part in found if isinstance(part, int))
+    one = joined(parts)
+    return one._replace(n_invalid=one.n_invalid + n_invalid)
+
+
+def _part(rejector: "Rejector", file: Path) -> Part | int:
+    """Return the samples of a file; only their number if all are invalid."""
+    if file.is_file():
+        _check.ending("watch.read", file, (".npz", ".csv", ".parquet"))
+    is_archive = file.suffix == ".npz" and zipfile.is_zipfile(file)
+    if file.suffix in {".csv", ".parquet"} or (
+        is_archive and "known.npy" in zipfile.ZipFile(file).namelist()
+    ):
+        return Part(Scores.load(file))
+    outputs = Outputs.load(file, invalid="keep")
+    with _io.naming(file), np.errstate(all="ignore"):  # of infinite numbers
+        decided = rejector.decide(outputs, invalid="reject")
+    valid = ~decided.is_invalid
+    if not valid.any():
+        return decided.n_invalid
+    labels = np.full(len(valid), UNKNOWN) if outputs.labels is None else outputs.labels
+    scores = Scores(
+        labels=labels[valid],
+        predicted=decided.predicted[valid],
+        known=decided.known[valid],
+    )
+    features = outputs.features
+    kept = None if features is None else np.asarray(features)[valid]
+    return Part(scores, kept, decided.n_invalid)

@@ -1,0 +1,69 @@
+"""`watch.read`: files of scores and of outputs, folders, traffic of a server."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from openset import Outputs, Rejector, detectors
+from openset.watch import read
+
+
+@pytest.fixture
+def outputs(rng):
+    return Outputs(
+        logits=rng.normal(size=(30, 3)),
+        features=rng.normal(size=(30, 2)),
+        labels=rng.integers(0, 3, 30),
+    )
+
+
+@pytest.fixture
+def rejector(outputs):
+    fitted = detectors.MaxLogit().fit(outputs)
+    return Rejector.calibrate(fitted, known=outputs, objective="at_tpr")
+
+
+def test_every_kind_of_file_gives_the_same_scores(tmp_path, rejector, outputs):
+    scores = rejector.score(outputs)
+    paths = [scores.save(tmp_path / f"scores{end}") for end in (".npz", ".csv")]
+    paths += [outputs.save(tmp_path / name) for name in ("outputs.npz", "folder")]
+    for path in paths:
+        part = read(rejector, path)
+        assert_array_equal(part.scores.known, scores.known)
+        assert part.n_invalid == 0
+        has_features = "scores" not in path.name
+        assert (part.features is not None) == has_features
+
+
+def test_traffic_is_read_in_the_order_of_its_files_without_invalid_samples(
+    tmp_path, rejector, outputs
+):
+    bad = np.array(outputs.logits)
+    bad[[0, 7]] = np.nan
+    damaged = replace(outputs, logits=np.nan_to_num(bad))
+    for i, one in enumerate((outputs, damaged, outputs)):
+        one.save(tmp_path / f"traffic-{i}.npz")
+    with np.load(tmp_path / "traffic-1.npz") as found:
+        arrays = dict(found) | {"logits": bad}
+    np.savez(tmp_path / "traffic-1.npz", **arrays)
+    np.savez(tmp_path / "traffic-3.npz", **arrays | {"logits": bad * np.nan})
+    part = read(rejector, tmp_path)
+    assert (len(part.scores), part.n_invalid) == (88, 32)
+    rows = np.concatenate([outputs.features, np.delete(outputs.features, [0, 7], 0)])
+    assert_array_equal(part.features, np.concatenate([rows, outputs.features]))
+    (tmp_path / "alone").mkdir()
+    (tmp_path / "traffic-3.npz").rename(tmp_path / "alone" / "traffic-3.npz")
+    with pytest.raises(ValueError, match="samples with an answer, got invalid ones"):
+        read(rejector, tmp_path / "alone")
+
+
+def test_what_cannot_be_read_is_named(tmp_path, rejector, outputs):
+    (tmp_path / "notes.txt").write_text("")
+    with pytest.raises(ValueError, match=r"the ending of notes.txt must be one of"):
+        read(rejector, tmp_path / "notes.txt")
+    with pytest.raises(ValueError, match=r"traffic-\*.npz, got neither"):
+        read(rejector, tmp_path)
+    with pytest.raises(FileNotFoundError):
+        read(rejector, tmp_path / "none.npz")

@@ -50,7 +50,7 @@ TESTS = {
     "detectors": ["tests/contract/test_detectors.py"],
     "scores": ["tests/unit/test_scores.py", "tests/unit/test_sample_ids.py"],
     "outputs": ["tests/unit/test_outputs.py", "tests/unit/test_invalid_samples.py"],
-    "watch": ["tests/unit/test_watch.py"],
+    "watch": ["tests/watch"],
 }
 
 

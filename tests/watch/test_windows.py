@@ -313,7 +313,7 @@ def test_features_that_cannot_be_compared_are_refused(rng):
 
 
 def network(rng, n, *, unknown=0.0, moved=0.0, labelled=True):
-    """Make outputs: three classes; unknown samples lie elsewhere, moved ones between."""
+    """Make outputs: unknown samples lie elsewhere, moved ones between classes."""
     is_unknown = rng.random(n) < unknown
     classes = rng.integers(0, 3, n)
     features = rng.normal(size=(n, 6)) * 0.7

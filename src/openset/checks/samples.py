@@ -154,9 +154,9 @@ def surrogate_in_test(study: Evidence) -> Finding:
         unknown = _unknown_groups(scores)
         told += bool(surrogate and unknown)
         if surrogate & unknown:
-            both = _few(surrogate & unknown)
+            shared = _few(surrogate & unknown)
             where = "are in the calibration and in the test set"
-            return found(f"{name}: unknown samples of {both} {where}", remedy)
+            return found(f"{name}: unknown samples of {shared} {where}", remedy)
     if not told:
         return not_applicable(
             "no surrogate classes given; give protocols that have some, or calibration "

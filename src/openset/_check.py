@@ -1,7 +1,7 @@
 """The wording of every error: ``caller: name must be rule, got value``."""
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 from numbers import Real
@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset._types import UNKNOWN, UndefinedMetricError
+
+_MOST_PADDED = 10_000_000  # characters of padding that texts may have in any case
 
 
 def fail(  # noqa: PLR0917  # in the order of the sentence
@@ -308,8 +310,11 @@ def same_length(caller: str, lengths: dict[str, int]) -> int:
 def names(caller: str, name: str, values: Any) -> NDArray[Any]:
     """Return names of samples as a read-only vector of strings or integers."""
     unmasked(caller, name, values)
+    if isinstance(values, list | tuple):
+        need_similar_lengths(caller, name, values)
     array = np.asarray(values)
     if array.dtype.kind == "O" and all(isinstance(v, str) for v in array.ravel()):
+        need_similar_lengths(caller, name, array.ravel())
         array = array.astype(np.str_)
     if array.dtype.kind not in "iuU":
         got = f"dtype {array.dtype}"
@@ -322,6 +327,20 @@ def names(caller: str, name: str, values: Any) -> NDArray[Any]:
             rule, got = "all strings or all integers", f"{values[row]!r} in row {row}"
             raise TypeError(must(rule, caller=caller, name=name, got=got))
     return owned(array, values)
+
+
+def need_similar_lengths(caller: str, name: str, values: Iterable[Any]) -> None:
+    """Refuse texts of which one is so long that an array of them takes gigabytes.
+
+    In an array each takes as much as the longest: a file of a megabyte, with one cell
+    of 100,000 characters and 100,000 of ten, would take 40 GB.
+    """
+    lengths = [len(one) for one in values if isinstance(one, str)]
+    longest = max(lengths, default=0)
+    if longest * len(lengths) > 16 * sum(lengths) + _MOST_PADDED:
+        rule = "texts of similar lengths"
+        got = f"one of {longest} characters among {len(lengths)}"
+        fail(caller, name, rule, got, "Shorten it")
 
 
 def joined_names(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:

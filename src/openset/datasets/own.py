@@ -88,7 +88,11 @@ def _numbered(
 ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
     """Return class numbers and names; without `classes`, of those that occur."""
     if labels.dtype.kind in "iu":
-        names = range(int(labels.max()) + 1) if classes is None else classes
+        n_classes = int(labels.max()) + 1
+        if classes is None and n_classes > 8 * labels.size + 1024:
+            rule = "numbers of classes, or classes must be given"
+            _check.fail("from_arrays", "labels", rule, n_classes - 1)
+        names = range(n_classes) if classes is None else classes
         return labels.astype(np.int64), tuple(str(c) for c in names)
     if labels.dtype.kind != "U":
         rule, got = "class numbers or names", f"dtype {labels.dtype}"

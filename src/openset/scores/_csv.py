@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from openset import _check
 from openset._types import ArtefactError
 
 _SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "bars"}
@@ -48,7 +49,9 @@ def read(path: Path) -> dict[str, NDArray[Any]]:
     if problem := _problem(header, odd):
         msg = f"Scores.load: {path} must {problem}"
         raise ArtefactError(msg)
-    columns_of = zip(*rows, strict=True) if rows else [()] * len(header)
+    columns_of = list(zip(*rows, strict=True)) if rows else [()] * len(header)
+    for name, cells in zip(header, columns_of, strict=True):
+        _check.need_similar_lengths(f"Scores.load({str(path)!r})", name, cells)
     return {
         name: np.asarray(cells, dtype=np.str_)
         for name, cells in zip(header, columns_of, strict=True)

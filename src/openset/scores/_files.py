@@ -136,6 +136,9 @@ def _from_parquet(path: Path) -> tuple[dict[str, NDArray[Any]], int | None]:
             name: np.asarray(table[name].to_numpy(zero_copy_only=False))
             for name in table.column_names
         }
+        for name, cells in found.items():
+            if cells.dtype.hasobject:
+                _check.need_similar_lengths("Scores.load", name, cells)
         stored = (table.schema.metadata or {}).get(b"openset.n_classes")
         return found, None if stored is None else int(stored)
     except (OSError, ValueError, LookupError, NotImplementedError) as error:

@@ -20,6 +20,8 @@ IDS, CLASSES, INPUT_STEP = "ids", "classes", "input_step"
 TEXTS = (IDS, CLASSES, INPUT_STEP)
 """What a file of outputs may say beside its numbers."""
 _LONGEST_ID = 256
+_MOST_PACKED, _FREE = 16, 4 << 20
+"""An archive may unpack to so many times its size, and to some bytes in any case."""
 
 
 def from_npy(name: str, content: bytes) -> NDArray[Any]:
@@ -60,8 +62,9 @@ def from_npz(
             wanted = {n: info for n, info in members.items() if n in names}
             # No more of a member is unpacked than the size it declares.
             declared = sum(info.file_size for info in wanted.values())
-            if declared > max_bytes:
-                too_large("the unpacked archive", got=declared, max_bytes=max_bytes)
+            most = min(max_bytes, _MOST_PACKED * len(content) + _FREE)
+            if declared > most:
+                too_large("the unpacked archive", got=declared, max_bytes=most)
             found = {n: _npz.unpacked(archive, info) for n, info in wanted.items()}
     except RequestError:
         raise
@@ -90,7 +93,11 @@ def ids_of(values: Any, n: int) -> NDArray[np.str_]:
         refuse(rule, name="ids", got=got)
     if found.dtype.itemsize > 4 * _LONGEST_ID:
         refuse(rule, name="ids", got="a longer one")
-    return found.astype(np.str_)
+    if found.dtype.kind == "U":
+        return found
+    # As wide as they are: NumPy would make 84 bytes of an integer of one.
+    width = max(len(str(found.max())), len(str(found.min()))) if n else 1
+    return found.astype(f"U{width}")
 
 
 def texts_of(name: str, array: NDArray[Any] | None, ndim: int) -> Any:

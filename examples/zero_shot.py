@@ -67,5 +67,5 @@ for text, known, predicted in zip(texts, scores.known, scores.predicted, strict=
 
 # %% [markdown]
 # **With CLIP** the two lines that embed become one:
-# `networks.load("hf:FOLDER", classes=[...]).apply(images)`. See the page on
+# `extract.load("hf:FOLDER", classes=[...]).apply(images)`. See the page on
 # integrations.

@@ -21,13 +21,12 @@ EXCEPTIONS = {
     ("bench/_log_cells.py", "log_cells"): "an empty file as a mark",
     ("bench/_test_splits.py", "save"): "into the temporary folder of a network",
     ("bench/_worker.py", "_marked"): "a mark that only says what is running",
-    ("cli/_extract_shards.py", "_unpacked"): "into a temporary folder",
+    ("extract/data.py", "unpacked"): "into a temporary folder",
+    ("extract/gather.py", "_put"): "into a temporary folder",
     ("cli/_compare_runs.py", "_show_boards"): "to_csv returns text",
     ("reproduce/_scale.py", "_write"): "drawn data of a benchmark, deleted after it",
     ("serve/_responses.py", "written"): "into memory",
     ("stats/boards.py", "save"): "text of a table; written by _io.write",
-    ("train/inference/_row_files.py", "reopen"): "cuts off an incomplete batch",
-    ("train/inference/_row_files.py", "close"): "the number of rows, in the header",
 }
 
 

@@ -8,7 +8,7 @@ from openset.rejector import Rejector
 _STEP = (
     "Its inputs were perturbed along a gradient in calibration ({}). It cannot check "
     "that for bare arrays: send outputs of inputs perturbed the same way, such as "
-    "those of openset extract --rejector."
+    "those of openset extract --step."
 )
 _COLOURS = {"error": "red", "warning": "yellow"}
 

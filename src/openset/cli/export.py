@@ -114,20 +114,13 @@ def _network(name: str | None, **options: Any) -> tuple[Any, Any, str]:
 
     Of an ONNX file there is the file alone.
     """
-    is_file = name is None or Path(name).is_file() or name.endswith(".onnx")
-    if is_file or Path(str(name)).is_dir():
+    if name is None or Path(name).is_file() or name.endswith(".onnx"):
         given = [f"--{key}" for key, value in options.items() if value is not None]
         if given:
             msg = f"openset export: {given[0]} can only be used with a network by name"
             raise typer.BadParameter(msg)
-    if is_file:
         return name, None, ""
-    if Path(str(name)).is_dir():
-        from openset.train import Trained  # noqa: PLC0415
+    from openset import extract  # noqa: PLC0415  # the extra may be missing
 
-        network = Trained.load(Path(str(name))).model()
-        return network, network.example, ""
-    from openset.integrations import networks  # noqa: PLC0415
-
-    found = networks.load(str(name), **options)
+    found = extract.load(name, **options)
     return *found.traced(), found.preprocessing

@@ -16,7 +16,7 @@ class MCM(Detector):
               s(x) = \log \frac{p}{1 - p}
 
     where :math:`t_c` is the text of class c. The logits of a zero-shot classifier
-    (``openset.integrations.networks``) are `scale` times the cosines, so this is
+    (``openset.extract``) are `scale` times the cosines, so this is
     :class:`MSP` with the temperature ``scale * temperature``. It needs no fitting.
 
     Parameters

@@ -7,7 +7,7 @@ from importlib import import_module
 from types import ModuleType
 
 _MODULES = (
-    *("mlflow", "networks", "onnx", "sklearn", "torch"),
+    *("mlflow", "onnx", "sklearn", "torch"),
     *("torchmetrics", "transformers"),
 )
 

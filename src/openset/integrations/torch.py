@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, Self
 from openset import _check, _extras
 from openset._types import UNKNOWN, InvalidSamplesError
 from openset.detectors import Batch, Detector, Fitted
+from openset.extract import head as heads
 from openset.outputs import Outputs, is_undetermined, replaced
 from openset.rejector import Rejector, need_rejector
-from openset.train.networks import last_layer
 
 with _extras.importing("openset.integrations.torch", "torch"):
     import torch
@@ -78,7 +78,7 @@ class OpenSetModule(nn.Module):
         example: Any = None,
     ) -> None:
         super().__init__()
-        last_layer.check_module(_CALLER, model)
+        heads.check_module(_CALLER, model)
         for tensor in model.parameters():
             _need_float64(tensor.device)
         need_rejector(_CALLER, rejector)
@@ -99,12 +99,11 @@ class OpenSetModule(nn.Module):
             raise ValueError(msg)
         widths = rejector.fitted.widths
         if head is not None:
-            found = last_layer.named(_CALLER, model, head)
+            found = heads.named(_CALLER, model, head)
         elif example is not None:
-            with last_layer.evaluating(model):
-                found = last_layer.by_running(_CALLER, model, lambda: model(example))
+            found = heads.found(_CALLER, model, lambda: model(example))
         else:
-            found = last_layer.by_shape(_CALLER, model, **widths)
+            found = heads.of_size(_CALLER, model, **widths)
         rejector.check_network(
             _CALLER,
             f"head {found.name!r}",
@@ -136,7 +135,7 @@ class OpenSetModule(nn.Module):
             self.model(*args, **kwargs)
         finally:
             recorded = self._recorder.recorded.pop(thread)
-        features, logits = last_layer.check_recorded(_CALLER, self._head[0], recorded)
+        features, logits = heads.only_call(_CALLER, self._head[0], recorded)
         classes, known = self.score(logits, features)
         return OpenSetResult(classes=classes, known=known, logits=logits)
 

@@ -254,7 +254,7 @@ class Outputs:
         ----------
         parts
             Outputs by the name of the layer, such as
-            :func:`openset.train.extract_layers` returns, all of the same samples.
+            :func:`openset.extract.extract` returns, all of the same samples.
 
         Examples
         --------
@@ -433,7 +433,7 @@ def _need_same_samples(caller: str, name: str, part: Outputs, first: Outputs) ->
             caller=caller,
             name=name,
             got=f"other {what} than in the first layer",
-            remedy="Extract all layers in one pass: train.extract_layers",
+            remedy="Extract all layers in one pass: extract.extract(..., layers=[...])",
         )
         raise ValueError(msg)
 

@@ -473,8 +473,8 @@ class Rejector:
                 "outputs",
                 f"of inputs {moved}, as in the calibration",
                 f"inputs perturbed by {got}" if got else "inputs as they are",
-                "Extract them anew for this rejector: openset extract NETWORK DATA "
-                "--rejector FOLDER. If code of your own perturbed them, say so: "
+                f"Extract them anew: openset extract NETWORK DATA --step {wanted!r}. "
+                "If code of your own perturbed them, say so: "
                 "Outputs(..., input_step=rejector.input_step)",
             )
 

@@ -70,7 +70,7 @@ def app(
         or images. The folder of a training run; an ONNX file (outputs ``logits`` and
         ``features``, or in that order; for a file with logits only, the input of the
         last linear layer is used as features); ``timm:NAME``, ``torchvision:NAME``,
-        ``hf:NAME`` or ``package.module:name``; a `networks.Classifier` or a torch
+        ``hf:NAME`` or ``package.module:name``; an `extract.Network` or a torch
         module; or any function from a batch to `Outputs`, logits, (logits, features) or
         a dictionary of both. It is tried out here with one synthetic batch.
     example
@@ -83,8 +83,8 @@ def app(
     weights
         For timm and torchvision: a file of weights. Default: the published ones.
     head
-        The last layer of a network by name, as in `networks.load`: a file, or a
-        `networks.LinearHead`.
+        The last layer of a network by name, as in `extract.load`: a file, or
+        an `extract.LinearHead`.
     invalid
         What to do with samples without an answer: with NaN, of a class that is not
         determined, or a file that is no image. ``"error"`` refuses the request (422).
@@ -151,7 +151,6 @@ def app(
             how,
             example,
             needs_of(rejector),
-            fitted=rejector.fitted,
             input_step=rejector.input_step,
         )
     traffic = None

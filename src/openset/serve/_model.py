@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
 from openset._types import InvalidSamplesError
-from openset.detectors import Fitted
 from openset.outputs import Outputs
 from openset.serve._errors import RequestError, refuse
 
@@ -200,7 +199,6 @@ def load(
     example: ArrayLike | None,
     needs: tuple[str, ...],
     *,
-    fitted: Fitted,
     input_step: str = "",
 ) -> ServedModel:
     """Open a network.
@@ -215,24 +213,24 @@ def load(
         A batch for a Python function.
     needs
         The outputs the rejector needs.
-    fitted, input_step
-        Of the rejector: its detector says which layers it needs, if they are not the
-        last one, and both how the inputs are perturbed before.
+    input_step
+        Of the rejector: how the inputs are perturbed before.
     """
-    pixels: dict[str, Any] = {"side": how.side, "mean": how.mean, "std": how.std}
+    pixels: dict[str, Any] = {"side": how.side}
+    pixels["mean"] = how.mean if any(how.mean) else None
+    pixels["std"] = how.std if {*how.std} != {1} else None
     if hasattr(model, "forward") and hasattr(model, "state_dict"):  # a torch module
         # Here, not above: a server without a network needs no torch.
-        from openset.integrations import networks  # noqa: PLC0415
+        from openset import extract  # noqa: PLC0415
 
-        return NamedModel(networks.load(model, **pixels), fitted, input_step)
+        return NamedModel(extract.load(model, **pixels), input_step)
     if callable(model):
         return CallableModel(model, example)
     if not isinstance(model, str | Path):
         if hasattr(model, "apply") and hasattr(model, "prepare"):
-            return NamedModel(model, fitted, input_step)
+            return NamedModel(model, input_step)
         msg = _check.must(
-            "a file, a folder, the name of a network, a networks.Classifier or a "
-            "function",
+            "a file, a folder, the name of a network, an extract.Network or a function",
             caller=CALLER,
             name="model",
             got=type(model).__name__,
@@ -240,10 +238,10 @@ def load(
         raise TypeError(msg)
     path, text = Path(model), str(model)
     if ":" in text and not path.exists():
-        from openset.integrations import networks  # noqa: PLC0415  # as above
+        from openset import extract  # noqa: PLC0415  # as above
 
-        found = networks.load(text, weights=how.weights, head=how.head, **pixels)
-        return NamedModel(found, fitted, input_step)
+        found = extract.load(text, weights=how.weights, head=how.head, **pixels)
+        return NamedModel(found, input_step)
     if not path.exists():
         msg = _check.must(
             "an ONNX file, the folder of a training run, or a name like timm:NAME",
@@ -253,7 +251,7 @@ def load(
         )
         raise FileNotFoundError(msg)
     if path.is_dir():
-        return TrainedModel(path, fitted, input_step)
+        return TrainedModel(path, input_step)
     if input_step:
         msg = _check.must(
             "a network in PyTorch, to move the inputs along a gradient by "
@@ -273,11 +271,11 @@ class TrainedModel(ServedModel):
 
     gives = WANTED
 
-    def __init__(self, folder: Path, fitted: Fitted, input_step: str) -> None:
-        from openset.train import Trained, how_to_extract  # noqa: PLC0415  # see load
+    def __init__(self, folder: Path, input_step: str) -> None:
+        from openset.train import Trained  # noqa: PLC0415  # see load
 
         self._model = Trained.load(folder).model()
-        self._options = how_to_extract(fitted, input_step)
+        self._options = _options(input_step)
         self._lock = threading.Lock()
         shape = self._model.shape
         is_image = len(shape) == 3
@@ -304,15 +302,13 @@ class TrainedModel(ServedModel):
 
 
 class NamedModel(ServedModel):
-    """A `networks.Classifier`: of timm, torchvision, Hugging Face, or your own."""
+    """An `extract.Network`: of timm, torchvision, Hugging Face, or your own."""
 
     gives = WANTED
     shape = (None, 3, None, None)
     dtype = np.dtype(np.uint8)
 
-    def __init__(self, network: Any, fitted: Fitted, input_step: str) -> None:
-        from openset.train import how_to_extract  # noqa: PLC0415  # see load
-
+    def __init__(self, network: Any, input_step: str) -> None:
         if network.kind != "image":
             msg = _check.must(
                 "a network for images",
@@ -323,7 +319,7 @@ class NamedModel(ServedModel):
             )
             raise ValueError(msg)
         self._network = network
-        self._options = how_to_extract(fitted, input_step)
+        self._options = _options(input_step)
         self._lock = threading.Lock()
         self.preprocessing = network.preprocessing or "as the network defines it"
 
@@ -370,6 +366,15 @@ class CallableModel(ServedModel):
         if self._example is None:
             return self._outputs(self.run, inputs)
         return super().__call__(inputs)
+
+
+def _options(input_step: str) -> dict[str, Any]:
+    """Return how the inputs are perturbed, as for the calibration."""
+    if not input_step:
+        return {}
+    from openset.extract import Odin  # noqa: PLC0415  # see load
+
+    return {"step": Odin.of(input_step)}
 
 
 def numbers(values: Sequence[float]) -> str:

@@ -108,10 +108,10 @@ IMPORTS = """
 import {0}
 import sys
 sys.stderr.write("imported\\n")
-import openset.integrations.networks
+import openset.extract
 for work in (
     lambda: __import__("openset.integrations.torchmetrics"),
-    lambda: openset.integrations.networks.load({1!r}),
+    lambda: openset.extract.load({1!r}),
 ):
     try:
         work()
@@ -158,5 +158,5 @@ def test_a_torchvision_that_does_not_fit_torch_is_named_with_the_remedy(beside_u
 @needs_torch
 def test_parts_that_transformers_imports_late_are_named_with_the_remedy(beside_unfit):
     said = beside_unfit.splitlines()[-1]
-    assert "networks.load: transformers is installed but does not import" in said
+    assert "extract.load: transformers is installed but does not import" in said
     assert "Install the torchvision that fits this torch" in said

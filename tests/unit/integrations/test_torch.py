@@ -335,7 +335,7 @@ def test_two_layers_of_one_size_are_ambiguous(test):
         nn.Linear(WIDTH, N_CLASSES), nn.ReLU(), nn.Linear(N_CLASSES, N_CLASSES)
     )
     with pytest.raises(
-        ValueError, match="the only linear layer with 4 outputs, got 2: 0"
+        ValueError, match="the only linear layer with n_classes 4, got 2: 0"
     ):
         OpenSetModule(model, _wide(rejector))
     assert OpenSetModule(model, _wide(rejector), head="2").head == "2"
@@ -362,7 +362,7 @@ def test_what_is_no_network_or_no_rejector_is_named(test):
 def test_a_wrong_head_is_named():
     rejector = rejector_of("msp")
     model = nn.Sequential(nn.Linear(WIDTH, 7))
-    with pytest.raises(ValueError, match="none among 0"):
+    with pytest.raises(ValueError, match="none: 0"):
         OpenSetModule(model, rejector)
     with pytest.raises(ValueError, match="n_classes of head '0' must be 4"):
         OpenSetModule(model, rejector, head="0")

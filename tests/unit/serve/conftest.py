@@ -82,11 +82,11 @@ def by_pixels():
     """Make a tiny network for images, and a rejector of its outputs."""
     torch = pytest.importorskip("torch", reason="the extra torch")
     pytest.importorskip("PIL", reason="the extra vision")
-    from openset.integrations import networks  # noqa: PLC0415  # needs torch
+    from openset import extract  # noqa: PLC0415  # needs torch
     from tests.unit.serve.test_images import as_calibrated  # noqa: PLC0415
 
     torch.manual_seed(0)
     layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 4))
     mean, std = (0.5, 0.5, 0.5), (0.25, 0.25, 0.25)
-    model = networks.load(layers, side=16, mean=mean, std=std)
+    model = extract.load(layers, side=16, mean=mean, std=std)
     return model, as_calibrated(model, classes=("ant", "bee", "cat", "dog"))

@@ -18,7 +18,7 @@ from tests.vision import declare_operators, save_small_vit
 Image = pytest.importorskip("PIL.Image", reason="the extra vision")
 torch = pytest.importorskip("torch", reason="the extra torch")
 
-from openset.integrations import networks  # noqa: E402  # needs torch
+from openset import extract  # noqa: E402  # needs torch
 
 PNG, JPEG = {"Content-Type": "image/png"}, {"Content-Type": "image/jpeg"}
 
@@ -188,7 +188,7 @@ def test_a_named_network_brings_its_preprocessing(tmp_path):
     torch.manual_seed(0)
     made = timm.create_model("test_resnet", num_classes=3)
     safetensors.save_file(made.state_dict(), weights)
-    network = networks.load("timm:test_resnet", weights=weights)
+    network = extract.load("timm:test_resnet", weights=weights)
     rejector = as_calibrated(network)
     application = serve.app(rejector, model="timm:test_resnet", weights=weights)
     client = TestClient(application)
@@ -218,20 +218,16 @@ def save_hugging_face(folder):
     return f"hf:{folder / 'vit'}", []
 
 
-@pytest.mark.parametrize(
-    ("save", "layers"),
-    [(save_hugging_face, ()), (save_torchvision, ("stage2", "conv5"))],
-    ids=["hf", "torchvision"],
-)
-def test_a_server_runs_networks_of_others(save, layers, tmp_path):
-    """An image over HTTP gets what extract and predict say; so over several layers."""
+@pytest.mark.parametrize("save", [save_hugging_face, save_torchvision])
+def test_a_server_runs_networks_of_others(save, tmp_path):
+    """An image over HTTP gets what extract and predict say."""
     declare_operators()  # transformers imports torchvision, too
     name, options = save(tmp_path)
-    network = networks.load(name, **({"weights": options[1]} if options else {}))
-    apply = partial(network.apply, layers=layers, device="cpu", progress=False)
+    network = extract.load(name, **({"weights": options[1]} if options else {}))
+    apply = partial(network.apply, device="cpu", progress=False)
     pictures = [picture(seed, 40) for seed in range(24)]
     found = apply(pictures, labels=np.arange(24) % 3)
-    fitted = detectors.make("layered" if layers else "mahalanobis").fit(found)
+    fitted = detectors.make("mahalanobis").fit(found)
     rejector = Rejector.calibrate(fitted, known=found, objective="at_tpr", tpr=0.5)
     cure = "from tests.vision import declare_operators; declare_operators()"
     folder = rejector.save(tmp_path / "rejector")
@@ -265,9 +261,3 @@ def test_any_function_is_a_model(by_logits):
         serve.app(by_logits, model=lambda batch: batch @ weight, example=[[1.0]])
     with pytest.raises(ValueError, match="n_classes of model must be 3, as in the rej"):
         serve.app(by_logits, model=lambda batch: batch, example=x)
-
-
-def test_a_network_for_texts_is_refused(by_logits):
-    text = networks.Classifier("mails", "text", torch.nn.Linear(2, 2), list)
-    with pytest.raises(ValueError, match="must be a network for images, got mails"):
-        serve.app(by_logits, model=text)

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 
 from openset import MissingExtraError, Outputs, shards
 from openset.cli import app
-from openset.cli._extract_shards import input_shards
 from openset.shards._stores import Entry, Folder, ObjectStore, store
 from tests.stores import files, upload, web_server
 from tests.unit.shards.test_shards import folder, rejector  # noqa: F401  # fixtures
@@ -64,7 +63,7 @@ def test_scores_in_a_store_are_those_in_a_folder(folder, tmp_path, memory):  # n
 
 def test_outputs_are_extracted_from_a_store(tmp_path, memory):
     pytest.importorskip("torch", reason="trains a network")
-    from tests.unit.train import tiny  # noqa: PLC0415  # imports torch
+    from tests.train import tiny  # noqa: PLC0415  # imports torch
 
     trained = tiny.fit_tiny(epochs=1, out=tmp_path / "run")
     rows = tiny.rows_data().inputs[:9]
@@ -76,10 +75,9 @@ def test_outputs_are_extracted_from_a_store(tmp_path, memory):
     found = Outputs.load(tmp_path / "a.npz").logits
     np.testing.assert_allclose(found, trained.apply(rows).logits, rtol=1e-6)
     upload(tmp_path / "run", f"{memory}/run")
-    with pytest.raises(
-        ValueError, match=r"must be a folder of \.tar or \.npy files, g"
-    ):
-        input_shards(f"{memory}/run")
+    words = ["extract", tmp_path / "run", f"{memory}/run", "--out", f"{memory}/no"]
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert "must be a folder of .tar or .npy files, got" in str(done.exception)
 
 
 def test_shards_are_read_from_a_web_server(rejector, folder, web, tmp_path):  # noqa: F811

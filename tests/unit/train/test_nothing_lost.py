@@ -1,4 +1,4 @@
-"""Training and extraction, killed or without space at every point where they write.
+"""Training, killed or without space at every point where they write.
 
 What is killed is a process of its own. One folder is disturbed at all points of a file,
 one after the other; then the same is done undisturbed, and must end like a calm run.
@@ -6,25 +6,17 @@ one after the other; then the same is done undisturbed, and must end like a calm
 
 import errno
 import os
-import shutil
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_array_equal
-from torch.utils.data import DataLoader, TensorDataset
 
-from openset import Outputs, _io, shards
-from openset.cli._extract_network import Network
-from openset.cli._extract_shards import Extract, input_shards
-from openset.train import extract
+from openset import _io
 from tests.killing import KILLED, at, forking
-from tests.train.tiny import fit_tiny, rows_data, rows_network
+from tests.train.tiny import fit_tiny, rows_data
 from tests.unit.train.loop.test_resume import assert_same_run
 
 FILE, END = _io.POINTS[:4], _io.POINTS[11:]
-RENAMED = (_io.POINTS[7], _io.POINTS[9])
 
 
 def train(folder):
@@ -35,46 +27,8 @@ def check_training(folder, calm):
     assert_same_run(folder / "run", calm / "run")
 
 
-def extract_rows(folder):
-    torch.manual_seed(0)
-    model = rows_network(3)
-    data = TensorDataset(torch.randn(12, 4), torch.arange(12) % 3)
-    names = [f"row {i}" for i in range(12)]
-    loader = DataLoader(data, batch_size=5)
-    extract(
-        model, loader, out=folder / "test", groups="here", ids=names, resume=True,
-        progress=False,
-    )  # fmt: skip
-
-
-def check_rows(folder, calm):
-    one, other = (Outputs.load(place / "test") for place in (folder, calm))
-    for name in ("logits", "features", "labels", "groups", "ids", "weight", "bias"):
-        assert_array_equal(getattr(one, name), getattr(other, name))
-    assert not (folder / "test" / "progress.json").exists()
-
-
-def extract_shards(folder):
-    network = Network(
-        name=str(folder / "run"), weights=None, classes=None, prompts=None, head=None,
-        pooling=None, side=None, mean=(0,), std=(1,), batch_size=64, device="cpu",
-        plugins=(),
-    )  # fmt: skip
-    found = input_shards(folder / "rows")
-    done = shards.run(Extract(network), found, folder / "out", backend="sequential")
-    if done.failed:
-        raise OSError(done.failed[0]["error"])
-
-
-def check_shards(folder, calm):
-    one, other = (Outputs.load(place / "out" / "a.npz") for place in (folder, calm))
-    assert_array_equal(one.logits, other.logits)
-
-
 WRITERS = {
     "train": (train, check_training),
-    "extract": (extract_rows, check_rows),
-    "shards": (extract_shards, check_shards),
 }
 
 # The points of every file, or of the files of a folder.
@@ -86,14 +40,6 @@ PLACES = {
     ("train", "published/"): FILE,
     ("train", "scores/"): FILE,
     ("train", "trained.json"): FILE,
-    **{("extract", f"{name}.npy"): END for name in ("logits", "features", "labels")},
-    ("extract", "progress.json"): FILE,
-    ("extract", "weight.npy"): FILE,
-    ("extract", "meta.json"): FILE,
-    ("extract", "test"): RENAMED,
-    ("shards", "job.json"): FILE,
-    ("shards", "begun"): FILE,
-    ("shards", "a.npz"): FILE,
 }
 
 
@@ -101,8 +47,7 @@ def place_of(path):
     """Return the file, or what stands for several that are written alike."""
     if path.parent.name in {"outputs", "published", "scores"}:
         return f"{path.parent.name}/"
-    alike = {"bias.npy", "groups.npy", "ids.npy"}
-    return "weight.npy" if path.name in alike else path.name
+    return path.name
 
 
 @pytest.fixture(scope="module")
@@ -111,9 +56,6 @@ def calm(tmp_path_factory):
     folder = tmp_path_factory.mktemp("calm")
     written = set()
     for name, (write, _) in WRITERS.items():
-        if name == "shards":
-            (folder / "rows").mkdir()
-            np.save(folder / "rows" / "a.npy", rows_data().inputs[:9])
 
         def look(point, path, name=name):
             written.add((name, place_of(path), point))
@@ -131,11 +73,9 @@ def test_the_list_has_every_point(calm):
 
 
 @pytest.fixture
-def begun(calm, tmp_path):
-    """Return a folder with what the writers of shards need."""
-    for name in ("run", "rows"):
-        shutil.copytree(calm[0] / name, tmp_path / "shards" / name)
-    for name in ("train", "extract"):
+def begun(tmp_path):
+    """Return a folder for each writer."""
+    for name in WRITERS:
         (tmp_path / name).mkdir()
     return tmp_path
 
@@ -164,8 +104,6 @@ def test_a_process_killed_at_a_point_loses_nothing(calm, begun, writer, where):
         process = forking().Process(target=write_and_die, args=arguments)
         process.start()
         process.join()
-        if point == RENAMED[1]:  # nothing is left to be done
-            check_rows(folder, calm[0])
         assert process.exitcode == KILLED, point
     assert_whole(folder, calm[0], writer)
 

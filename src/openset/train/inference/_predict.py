@@ -12,12 +12,12 @@ from openset import _check, detectors
 from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.datasets import Samples
+from openset.extract.head import Head, evaluating
 from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.train.augment import Pipeline
 from openset.train.learner._learner import Learner
 from openset.train.learner._tensors import as_tensor
-from openset.train.networks import last_layer
 
 _BATCH = 2048
 GENTLER = (
@@ -101,7 +101,7 @@ def forward(
         total=-(-len(rows) // _BATCH),
         show=progress,
     )
-    with last_layer.evaluating(learner):
+    with evaluating(learner):
         for batch in batches:
             features, response = learner.respond(batch)
             both = response.logits, response.known
@@ -113,7 +113,7 @@ def head_of(learner: Learner) -> dict[str, NDArray[Any]]:
     """Return weight and bias of the last layer, if the logits are its output."""
     if not learner.method.has_linear_head:
         return {}
-    layer = last_layer.Head("head", learner.network.head)
+    layer = Head("head", learner.network.head)
     n = learner.method.n_classes
     both = {"weight": layer.weight(), "bias": layer.bias()}
     return {name: one[:n].float().cpu().numpy() for name, one in both.items()}

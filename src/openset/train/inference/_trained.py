@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike
 from openset import _check, _io, _plugins, metrics
 from openset._types import ArtefactError
 from openset.datasets import lazy_inputs
+from openset.extract.odin import Odin
 from openset.outputs import Invalid, Outputs, WithGaps
 from openset.scores import Scores
-from openset.train.inference._input_step import Odin
-from openset.train.inference._layered import FittedLayers
 from openset.train.inference._predict import Predictions, head_of, logit_scores
 from openset.train.inference._trained_network import TrainedNetwork, restore
 from openset.train.jobs._spec import Spec
@@ -108,7 +107,7 @@ class Trained:
         ids: ArrayLike | None = None,
         *,
         network: Any = None,
-        step: Odin | FittedLayers | None = None,
+        step: Odin | None = None,
         layers: Sequence[str] = (),
         invalid: Invalid = "error",
         progress: bool = True,
@@ -126,13 +125,12 @@ class Trained:
             See :meth:`model`.
         step
             Changes the inputs before the network runs, see
-            :func:`openset.train.extract`. For images, its `epsilon` is meant for pixels
-            in [0, 1]. Or a fitted detector over layers with an `epsilon`, whose score
-            the changed inputs raise: the features are those of its layers.
+            :func:`openset.extract.extract`. For images, its `epsilon` is meant for
+            pixels in [0, 1].
         layers
             Names of layers, as in ``model().backbone.named_modules()``: the features
-            are theirs, side by side, instead of those of the last layer. With ``gram:``
-            before each name they are row sums of Gram matrices, else means of channels.
+            are the means of their channels, side by side, instead of those of the last
+            layer.
         invalid
             What to do with samples of which the network makes NaN, rows that are not
             finite, and image files that are damaged or not images. ``"error"`` refuses

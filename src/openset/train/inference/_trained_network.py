@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,20 +12,18 @@ from torch import Tensor, nn
 
 from openset import _check
 from openset._types import ArtefactError
+from openset.extract.head import evaluating
+from openset.extract.layers import recording_layers
+from openset.extract.odin import Odin
 from openset.train.augment import Pipeline
-from openset.train.inference import _layers
-from openset.train.inference._input_step import Odin
-from openset.train.inference._layered import FittedLayers, LayerStep
 from openset.train.inference._predict import forward
 from openset.train.jobs._spec import Spec
 from openset.train.learner import _checkpoint
 from openset.train.learner._learner import Learner, make_learner
 from openset.train.learner._tensors import as_tensor, blank
-from openset.train.networks import last_layer
 
 _CALLER = "Trained.model"
 _AT_ONCE = 256
-_Step = TypeVar("_Step", Odin, LayerStep)
 
 
 class TrainedNetwork(nn.Module):
@@ -77,7 +75,7 @@ class TrainedNetwork(nn.Module):
         self,
         inputs: Tensor | NDArray[Any],
         *,
-        step: Odin | FittedLayers | None = None,
+        step: Odin | None = None,
         layers: Sequence[str] = (),
         progress: bool = False,
     ) -> dict[str, Any]:
@@ -91,58 +89,30 @@ class TrainedNetwork(nn.Module):
             As in :meth:`openset.train.Trained.apply`.
         """
         tensor = torch.as_tensor(inputs)
-        if isinstance(step, FittedLayers):
-            return self._moved_for(step, tensor)
         about: dict[str, Any] = {}
         if step is not None:
             step = self._with_std(step, tensor)
             tensor, about["input_step"] = self.moved(tensor, step), step.words
         if not layers:
             return {**self.outputs(tensor, progress=progress), **about}
-        logits, found = self.layer_outputs(tensor, layers)
-        return {**_side_by_side(logits, found), **about}
-
-    def _moved_for(self, fitted: FittedLayers, tensor: Tensor) -> dict[str, Any]:
-        """Move the inputs for each layer separately."""
-        found: dict[str, NDArray[Any]] = {}
-        first, words = None, ""
-        for one in fitted.steps():
-            step = replace(self._with_std(one, tensor), inside=self.backbone)
-            moved = self.moved(tensor, step)
-            logits, rows = self.layer_outputs(moved, [step.layer])
-            first, words = logits if first is None else first, step.words
-            found[step.column] = rows[step.layer]
-        return {**_side_by_side(first, found), "input_step": words}
-
-    def layer_outputs(
-        self, inputs: Tensor | NDArray[Any], layers: Sequence[str]
-    ) -> tuple[NDArray[Any], dict[str, NDArray[Any]]]:
-        """Return the logits, and by name the features of each layer.
-
-        Names are as in ``backbone.named_modules()``, perhaps with ``gram:`` before.
-        """
-        caller = "Trained.apply"
-        names, summary = _layers.named_summary(caller, layers)
-        _layers.check_layers(caller, self.backbone, names)
-        recorder = _layers.LayerRecorder(caller, names, summary)
-        logits: list[Tensor] = []
-        found: list[list[Tensor]] = []
-        with last_layer.evaluating(self), recorder.recording(self.backbone):
-            for batch in torch.as_tensor(inputs).split(_AT_ONCE):
+        logits, features = [], []
+        with evaluating(self), recording_layers(self.backbone, layers) as recorder:
+            for batch in tensor.split(_AT_ONCE):
                 recorder.clear()
                 logits.append(self(batch.to(self.learner.device)).float().cpu())
-                found.append([one.float().cpu() for one in recorder.found().values()])
-        rows = (torch.cat(parts).numpy() for parts in zip(*found, strict=True))
-        return torch.cat(logits).numpy(), dict(zip(layers, rows, strict=True))
+                features.append(recorder.features().float().cpu())
+            about["layers"] = recorder.pairs()
+        both = {"logits": logits, "features": features}
+        return {name: torch.cat(one).numpy() for name, one in both.items()} | about
 
-    def _with_std(self, step: _Step, inputs: Tensor) -> _Step:
+    def _with_std(self, step: Odin, inputs: Tensor) -> Odin:
         """Return the step of images in pixels in [0, 1], if it has no `std`."""
         std = self.pipeline.std
         if inputs.dtype == torch.uint8 and step.std is None and std is not None:
             return replace(step, std=tuple(std))
         return step
 
-    def moved(self, inputs: Tensor, step: Odin | LayerStep) -> Tensor:
+    def moved(self, inputs: Tensor, step: Odin) -> Tensor:
         """Return inputs as the network takes them, perturbed by the step."""
         parts = []
         for part in inputs.split(_AT_ONCE):
@@ -171,12 +141,6 @@ class TrainedNetwork(nn.Module):
             rule = f"{what}, as in training"
             raise ValueError(_check.must(rule, caller=caller, name="inputs", got=got))
         return tensor
-
-
-def _side_by_side(logits: Any, found: dict[str, NDArray[Any]]) -> dict[str, Any]:
-    pairs = [(name, rows.shape[1]) for name, rows in found.items()]
-    features = np.concatenate(list(found.values()), axis=1)
-    return {"logits": logits, "features": features, "layers": pairs}
 
 
 def restore(

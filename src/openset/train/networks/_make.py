@@ -7,12 +7,12 @@ from pathlib import Path
 from torch import Tensor, nn
 
 from openset import _check, _extras
-from openset.train.networks import last_layer
+from openset.extract import head as heads
+from openset.extract.weights import fill, read_weights
 from openset.train.networks._network import Network
 from openset.train.networks.classifier32 import Classifier32, TwoNorms
 from openset.train.networks.mlp import MLP
 from openset.train.networks.osrci import OSRCI
-from openset.train.networks.weight_files import fill, read_weights
 
 _CALLER = "train.fit"
 FOREIGN = ("timm:", "torchvision:")
@@ -189,8 +189,8 @@ def _published(source: str, name: str) -> Mapping[str, Tensor]:
 def _fill(model: nn.Module, state: Mapping[str, Tensor], example: Tensor) -> None:
     """Put weights into a network, but for its last layer, which has other classes."""
     first = example[:2].float()
-    with last_layer.evaluating(model):
-        head = last_layer.by_running(_CALLER, model, lambda: model(first))
+    with heads.evaluating(model):
+        head = heads.found(_CALLER, model, lambda: model(first))
     fill(model, state, caller=_CALLER, name="pretrained", but=head.name)
     # timm draws the layer of some networks the larger the fewer classes there are: up
     # to 1 / sqrt(6) for six. The first steps would then spoil the features.
@@ -212,8 +212,8 @@ def normalisation(network: str) -> dict[str, tuple[float, ...]]:
 def _split(model: nn.Module, example: Tensor) -> Network:
     """Take the last linear layer off: what is left makes the features."""
     first = example[:2].float()
-    with last_layer.evaluating(model):
-        head = last_layer.by_running(
+    with heads.evaluating(model):
+        head = heads.found(
             _CALLER,
             model,
             lambda: model(first),
@@ -224,7 +224,7 @@ def _split(model: nn.Module, example: Tensor) -> Network:
         return Network(nn.Identity(), head.layer)
     parent, _, name = head.name.rpartition(".")
     setattr(model.get_submodule(parent), name, nn.Identity())
-    with last_layer.evaluating(model):
+    with heads.evaluating(model):
         features = model(first)
     is_tensor = isinstance(features, Tensor)
     if not is_tensor or features.shape != (len(first), head.layer.in_features):

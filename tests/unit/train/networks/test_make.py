@@ -416,7 +416,7 @@ class Wrapped(nn.Module):
         (
             lambda x, h: h(x).softmax(1),
             ValueError,
-            "none among head. Return the logits",
+            "none; the last are head. Return the logits",
         ),
         (lambda x, h: x[:, :3] * 2, ValueError, "none: no nn.Linear ran. Return"),
         (lambda x, h: (h(x), x), TypeError, "returns logits .*in place of the feat"),

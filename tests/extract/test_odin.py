@@ -8,7 +8,7 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from openset.detectors import MSP
-from openset.train import Odin, extract
+from openset.extract import Odin, extract
 
 N = 11
 
@@ -105,29 +105,34 @@ def test_entries_by_name_are_moved_too():
     assert_allclose(found.logits, slowly(network(), 10, 0.03, (1.0,) * 3), atol=1e-5)
 
 
-def test_bytes_and_tokens_are_refused():
-    model = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(8, 2))
-    with pytest.raises(TypeError, match=r"Odin: inputs must be one tensor of real"):
-        extract(model, [torch.zeros(3, 2, dtype=torch.int64)], step=Odin())
+TOKENS = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(8, 2))
 
 
-def test_std_must_fit_the_channels():
-    with pytest.raises(ValueError, match="std must be a number for each channel"):
-        extract(network(), loader(), step=Odin(std=(1.0, 1.0)))
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: extract(TOKENS, [torch.zeros(3, 2).long()], step=Odin()),
+            r"Odin: inputs must be one tensor of real",
+        ),
+        (
+            lambda: extract(network(), loader(), step=Odin(std=(1.0, 1.0))),
+            "std must be a number for each channel",
+        ),
+        (lambda: Odin(temperature=0), "temperature must be a number"),
+        (lambda: Odin(epsilon=-1), "epsilon must be a number"),
+        (lambda: Odin.of("odin:epsilon"), "step must be that of ODIN"),
+        (lambda: Odin.of("odin:length=1"), "step must be that of ODIN"),
+        (lambda: Odin.of("layered:epsilon=1"), "step must be that of ODIN"),
+    ],
+)
+def test_what_is_no_step_is_named(call, said):
+    with pytest.raises((ValueError, TypeError), match=said):
+        call()
 
 
-def test_a_run_is_not_continued_with_another_step(tmp_path):
-    def broken():
-        yield from list(loader())[:1]
-        message = "lost"
-        raise OSError(message)
-
-    out = tmp_path / "outputs"
-    with pytest.raises(OSError, match="lost"):
-        extract(network(), broken(), out=out, resume=True, step=Odin())
-    with pytest.raises(ValueError, match="step must be as in the interrupted run"):
-        extract(network(), loader(), out=out, resume=True)
-    whole = extract(network(), loader(), out=out, resume=True, step=Odin())
-    assert_allclose(
-        whole.logits, extract(network(), loader(), step=Odin()).logits, atol=1e-6
-    )
+def test_words_make_the_step_again():
+    assert Odin.of("odin") == Odin()
+    for step in (Odin(epsilon=1), Odin(temperature=3, std=(0.1, 0.25, 1))):
+        assert Odin.of(step.words) == step
+        assert extract(network(), loader(), step=step).input_step == step.words

@@ -15,9 +15,7 @@ from typer.testing import CliRunner
 
 from openset import ArtefactError, Outputs
 from openset.cli import app
-from openset.integrations import networks
-from openset.integrations._preprocessing import image
-from openset.integrations.networks import LinearHead
+from openset.extract import LinearHead, Odin, load
 from tests.vision import declare_operators
 
 declare_operators()  # transformers imports torchvision
@@ -69,7 +67,7 @@ def table(path, texts, labels):
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_without_a_head_there_are_features_and_labels(bert, pooling):
     folder, model = bert
-    network = networks.load(f"hf:{folder}", pooling=pooling)
+    network = load(f"hf:{folder}", pooling=pooling)
     assert (network.kind, network.embeds) == ("text", True)
     assert f"{pooling} pooling" in network.note
     found = network.apply(
@@ -91,7 +89,7 @@ def test_the_pooling_of_sentence_transformers_is_read(bert, tmp_path):
     (tmp_path / "1_Pooling").mkdir()
     stated = {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}
     (tmp_path / "1_Pooling/config.json").write_text(json.dumps(stated))
-    network = networks.load(f"hf:{tmp_path}")
+    network = load(f"hf:{tmp_path}")
     found = network.apply(TEXTS, device="cpu", progress=False)
     expected = embedded(network, model, TEXTS, "cls")
     assert_allclose(found.features, expected, atol=1e-5)
@@ -127,7 +125,7 @@ def test_from_a_table_of_texts_to_outputs_by_name(bert, tmp_path):
     )  # fmt: skip
     head = LinearHead.load(tmp_path / "head.npz")
     assert head.classes == ("food", "money")
-    network = networks.load(f"hf:{folder}", head=head)
+    network = load(f"hf:{folder}", head=head)
     assert (network.classes, network.embeds) == (("food", "money"), False)
     for name, texts in (("train", TEXTS), ("test", ["a table now", "sing"])):
         found = Outputs.load(tmp_path / f"{name}.npz")
@@ -159,12 +157,12 @@ def test_images_are_embedded_too(tmp_path):
     model.save_pretrained(tmp_path)
     size = {"height": 32, "width": 32}
     TRANSFORMERS.ViTImageProcessor(size=size).save_pretrained(tmp_path)
-    network = networks.load(f"hf:{tmp_path}", pooling="cls")
+    network = load(f"hf:{tmp_path}", pooling="cls")
     assert network.kind == "image"
     images = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 3), dtype=np.uint8)
     found = network.apply(images, device="cpu", progress=False)
     with torch.no_grad():
-        batch = network.prepare([image(one) for one in images])
+        batch = network.prepare(images)
         expected = model(**batch).last_hidden_state[:, 0]
     assert_allclose(found.features, expected, atol=1e-5)
 
@@ -207,23 +205,33 @@ def test_the_penalty_is_chosen_on_samples_that_are_held_out():
     )
 
 
-def test_what_does_not_fit_is_said(bert, tmp_path):
-    wide = LinearHead(weight=np.zeros((2, 9)), bias=np.zeros(2))
-    with pytest.raises(ValueError, match="head must be for embeddings of 16 numbers"):
-        networks.load(f"hf:{bert[0]}", head=wide)
-    with pytest.raises(ValueError, match="pooling must be one of 'mean', 'cls'"):
-        networks.load(f"hf:{bert[0]}", pooling="max")
-    flat = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
-    with pytest.raises(ValueError, match="head must be for embeddings of 12 numbers"):
-        networks.load(flat, side=2, head=wide)
-    with pytest.raises(ValueError, match="pooling must be left out for a network that"):
-        networks.load(flat, side=2, pooling="cls")
-    with pytest.raises(ValueError, match="of shapes"):
-        LinearHead(weight=np.zeros((2, 9)), bias=np.zeros(3))
-    one = Outputs(features=[[0.0], [1.0]], labels=[0, 0])
-    with pytest.raises(ValueError, match="two classes or more"):
-        LinearHead.fit(one)
-    lines = tmp_path / "lines.txt"
-    lines.write_text("book now", encoding="utf-8")
-    with pytest.raises(ValueError, match="DATA must be samples with labels"):
-        run("extract", f"hf:{bert[0]}", lines, "--fit-head", tmp_path / "h.npz")
+FLAT = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2))
+WIDE = LinearHead(weight=np.zeros((2, 9)), bias=np.zeros(2))
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda bert: load(bert, head=WIDE), "head must be for embeddings of 16 num"),
+        (
+            lambda bert: load(bert, pooling="max"),
+            "pooling must be one of 'mean', 'cls'",
+        ),
+        (lambda bert: load(bert).apply(TEXTS, step=Odin()), "without a last layer"),
+        (lambda _: load(FLAT, side=2, head=WIDE), "head must be for embeddings of 12"),
+        (lambda _: load(FLAT, pooling="cls"), "pooling must be left out for package"),
+        (lambda _: LinearHead(weight=np.zeros((2, 9)), bias=np.zeros(3)), "of shapes"),
+        (
+            lambda _: LinearHead(weight=np.zeros((1, 9)), bias=[0], classes="ab"),
+            "classes must be 1 names",
+        ),
+        (
+            lambda _: LinearHead.fit(Outputs(features=[[0.0], [1.0]], labels=[0, 0])),
+            "two classes or more",
+        ),
+        (lambda _: LinearHead.fit(Outputs(features=[[0.0]])), "features and labels"),
+    ],
+)
+def test_what_does_not_fit_is_said(bert, call, said):
+    with pytest.raises(ValueError, match=said):
+        call(f"hf:{bert[0]}")

@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 from typer.testing import CliRunner
 
-from openset import Outputs, Rejector, detectors
+from openset import Outputs, detectors
 from openset.cli import app
-from openset.integrations import networks
+from openset.extract import Odin, load, run
 from tests.clip import save_small, tokenizer
 from tests.vision import declare_operators
 
@@ -52,7 +52,7 @@ def by_hand(kind, model, images):
 def test_classes_and_prompts_make_a_head(saved):
     kind, folder, model, images = saved
     image, texts, scale = by_hand(kind, model, images)
-    network = networks.load(f"hf:{folder}", classes=CLASSES, prompts=PROMPTS)
+    network = load(f"hf:{folder}", classes=CLASSES, prompts=PROMPTS)
     assert (network.kind, network.classes) == ("image", CLASSES)
     found = network.apply(
         IMAGES, labels=[0, 1, 2, -1, 0], batch_size=2, device="cpu", progress=False
@@ -70,7 +70,7 @@ def test_classes_and_prompts_make_a_head(saved):
 
 def test_one_prompt_gives_the_model_s_own_logits(saved):
     kind, folder, model, images = saved
-    network = networks.load(f"hf:{folder}", classes=CLASSES)
+    network = load(f"hf:{folder}", classes=CLASSES)
     found = network.apply(IMAGES, device="cpu", progress=False)
     texts = [f"a photo of a {name}." for name in CLASSES]
     tokens = tokenizer()(
@@ -116,53 +116,51 @@ def test_mcm_from_the_shell(saved, tmp_path):
     assert_allclose(fitted.probability(found), expected, rtol=1e-4)
 
 
-def test_negative_words_take_probability_from_the_known_classes(saved, tmp_path):
-    folder = saved[1]
-    network = networks.load(f"hf:{folder}", classes=CLASSES, prompts=PROMPTS)
-    found = network.apply(IMAGES, labels=[0, 1, 2, -1, 0], device="cpu", progress=False)
-    scale = float(np.linalg.norm(found.weight[0]))
-    words = ("bird", "red dog", "photo")
-    (tmp_path / "words.txt").write_text("\n".join(words), encoding="utf-8")
-    (tmp_path / "names.txt").write_text("\n".join(CLASSES), encoding="utf-8")
-    (tmp_path / "prompts.txt").write_text("\n".join(PROMPTS), encoding="utf-8")
-    line = [
-        "extract", f"hf:{folder}", tmp_path / "words.txt", "--classes",
-        tmp_path / "names.txt", "--prompts", tmp_path / "prompts.txt", "--out",
-        tmp_path / "w.npz", "--device", "cpu",
-    ]  # fmt: skip
-    CliRunner().invoke(app, [*map(str, line)], catch_exceptions=False)
-    negatives = Outputs.load(tmp_path / "w.npz")
-    # As classes, the words would have these rows in the last layer.
-    both = networks.load(f"hf:{folder}", classes=CLASSES + words, prompts=PROMPTS)
-    all_logits = both.apply(IMAGES, device="cpu", progress=False).logits
-    assert_allclose(
-        scale * found.features @ negatives.features.T, all_logits[:, 3:], rtol=1e-3,
-        atol=1e-3,
-    )  # fmt: skip
-    detector = detectors.make("neglabel", scale=scale, temperature=1 / scale)
-    terms = np.exp(all_logits.astype(np.float64) - all_logits.max())
-    p = terms[:, :3].sum(axis=1) / terms.sum(axis=1)
-    known = detector.fit(negatives).score(found).known
-    assert_allclose(known, np.log(p / (1 - p)), rtol=1e-3, atol=1e-2)
-    found.take(found.labels >= 0).save(tmp_path / "known.npz")
-    line = [
-        "calibrate", "-d", f"neglabel:scale={scale}", "--train", tmp_path / "w.npz",
-        "--known", tmp_path / "known.npz", "--out", tmp_path / "rejector",
-        "--objective", "at_tpr", "--accept-risk",
-    ]  # fmt: skip
-    CliRunner().invoke(app, [*map(str, line)], catch_exceptions=False)
-    saved_one = Rejector.load(tmp_path / "rejector")
-    again = detectors.make("neglabel", scale=scale).fit(negatives)
-    assert_allclose(saved_one.score(found).known, again.score(found).known, rtol=1e-5)
-    with pytest.raises(ValueError, match="outputs must be those of negative words"):
-        detector.fit(found.take(found.labels >= 0))
-
-
 def test_what_is_missing_is_named(saved):
     folder = saved[1]
     with pytest.raises(ValueError, match="classes must be the names of the classes"):
-        networks.load(f"hf:{folder}")
+        load(f"hf:{folder}")
     with pytest.raises(ValueError, match=r"prompts must be texts with \{\} in place"):
-        networks.load(f"hf:{folder}", classes=CLASSES, prompts=["a photo"])
-    with pytest.raises(ValueError, match="prompts must be left out for a network that"):
-        networks.load(torch.nn.Linear(2, 2), prompts=PROMPTS)
+        load(f"hf:{folder}", classes=CLASSES, prompts=["a photo"])
+    with pytest.raises(ValueError, match=r"prompts must be left out for package\.mod"):
+        load(torch.nn.Linear(2, 2), prompts=PROMPTS)
+
+
+def test_a_text_classifier(tmp_path):
+    transformers = pytest.importorskip("transformers")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "book", "a", "table", "now"]
+    (tmp_path / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
+    folder = tmp_path / "bert"
+    transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(folder)
+    config = transformers.BertConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=1,
+        num_attention_heads=2, intermediate_size=32, num_labels=4,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    model = transformers.BertForSequenceClassification(config).eval()
+    model.save_pretrained(folder)
+    texts = ["book a table", "now", "book now", "a table now book a table"]
+    network = load(f"hf:{folder}")
+    assert network.kind == "text"
+    found = network.apply(texts, batch_size=3, device="cpu", progress=False)
+    for text, row in zip(texts, found.logits, strict=True):
+        with torch.no_grad():
+            alone = model(**network.prepare([text])).logits
+        assert_allclose(row, alone[0], atol=1e-5)
+    again = found.features @ network.head.weight.T + network.head.bias
+    assert_allclose(again, found.logits, atol=1e-4)
+    with pytest.raises(TypeError, match="numbers of their tokens have no gradient"):
+        network.apply(texts, step=Odin(), progress=False)
+    with pytest.raises(ValueError, match="network must be one for images"):
+        network.traced()
+    (tmp_path / "mails.txt").write_text("now\n\n" + "a table " * 30, "utf-8")
+    mails = run(network, tmp_path / "mails.txt", device="cpu", progress=False)
+    assert set(mails.groups) == {"mails"}
+    short, long = mails.ids.tolist()  # what openset predict shows
+    assert (short, long[:8], long[-2:], len(long) <= 80) == ("now", "a table ", " …", 1)
+    (tmp_path / "m.csv").write_text("text,label\nnow,LABEL_2\na,menu\n", "utf-8")
+    table = run(network, tmp_path / "m.csv", device="cpu", progress=False)
+    assert (table.labels.tolist(), table.groups.tolist()) == (
+        [2, -1],
+        ["LABEL_2", "menu"],
+    )

@@ -26,19 +26,16 @@ def read_weights(path: Path, *, caller: str, name: str = "weights") -> dict[str,
             return dict(load_file(path))
         state = torch.load(path, map_location="cpu", weights_only=True)
     except Exception as error:  # several libraries, each with classes of its own
-        msg = (
-            f"{caller}: {name} must be a .safetensors or .pth file of tensors, got "
-            f"{path} ({_extras.first_line(error)})"
-        )
+        rule = "a .safetensors or .pth file of tensors"
+        got = f"{path} ({_extras.first_line(error)})"
+        msg = _check.must(rule, caller=caller, name=name, got=got)
         raise ArtefactError(msg) from error
     while isinstance(state, Mapping) and not _are_tensors(state):
         inner = [state[n] for n in _INNER if n in state]
         if not inner:
-            msg = (
-                f"{caller}: {name} must be tensors by name, or hold them as "
-                f"state_dict or model, got {', '.join(map(str, list(state)[:6]))}"
-            )
-            raise ArtefactError(msg)
+            rule = "tensors by name, or hold them as state_dict or model"
+            got = ", ".join(map(str, list(state)[:6]))
+            _check.fail(caller, name, rule, got, error=ArtefactError)
         state = inner[0]
     return {str(name).removeprefix("module."): one for name, one in state.items()}
 
@@ -68,23 +65,18 @@ def fill(
     own = {n: tuple(one.shape) for n, one in model.state_dict().items()}
     other = [n for n in given if n in own and own[n] != tuple(given[n].shape)]
     if other:
-        (first, *_), rule = other, "weights of the network"
-        got = (
-            f"{first} of shape {tuple(given[first].shape)}, which is {own[first]} in it"
-        )
-        raise ArtefactError(_check.must(rule, caller=caller, name=name, got=got))
+        first, rule = other[0], "weights of the network"
+        shape = tuple(given[first].shape)
+        got = f"{first} of shape {shape}, which is {own[first]} in it"
+        _check.fail(caller, name, rule, got, error=ArtefactError)
     found = model.load_state_dict(given, strict=False)
     missing = [n for n in found.missing_keys if n not in is_left]
     if missing or found.unexpected_keys:
-        msg = _check.must(
-            f"weights with the names of the network's ({_some(own)})",
-            caller=caller,
-            name=name,
-            got=f"{_some(found.unexpected_keys)} which it does not have, and "
-            f"{_some(missing)} missing",
-            remedy="Rename them, or choose the network they were made for",
-        )
-        raise ArtefactError(msg)
+        rule = f"weights with the names of the network's ({_some(own)})"
+        extra = _some(found.unexpected_keys)
+        got = f"{extra} which it does not have, and {_some(missing)} missing"
+        remedy = "Rename them, or choose the network they were made for"
+        _check.fail(caller, name, rule, got, remedy, ArtefactError)
 
 
 def _some(names: Collection[str]) -> str:

@@ -10,10 +10,9 @@ from starlette.testclient import TestClient
 from torch import nn
 from typer.testing import CliRunner
 
-from openset import Outputs, Rejector, detectors, serve
-from openset._types import ArtefactError
+from openset import ArtefactError, Outputs, Rejector, detectors, extract, serve
 from openset.cli import app
-from openset.integrations import networks
+from tests.train.tiny import fit_tiny, image_data, rows_data
 from tests.vision import declare_operators, save_small_vit
 
 declare_operators()  # timm and transformers import torchvision
@@ -50,49 +49,36 @@ def test_timm_with_a_file_of_weights(tmp_path):
         batch = torch.stack([transform(Image.fromarray(one)) for one in IMAGES])
         expected = model(batch).numpy()
     for file in ("weights.safetensors", "weights.pth"):
-        network = networks.load("timm:resnet18", weights=tmp_path / file)
+        network = extract.load("timm:resnet18", weights=tmp_path / file)
         found = network.apply(IMAGES, batch_size=3, device="cpu", progress=False)
         assert_allclose(found.logits, expected, atol=1e-4)
         head_gives_logits(found)
         assert found.features.shape == (7, 512)
-    names = tmp_path / "names.txt"
-    names.write_text("ant\nbee\ncat\ndog\neel\n", encoding="utf-8")
-    done = run(
-        "extract", "timm:resnet18", photos(tmp_path / "photos"), "--weights",
-        tmp_path / "weights.pth", "--classes", names, "--out", tmp_path / "o.npz",
-        "--unknown", "--device", "cpu",
-    )  # fmt: skip
-    assert done.exit_code == 0
-    found = Outputs.load(tmp_path / "o.npz")
-    assert_allclose(found.logits, expected, atol=1e-4)
-    assert_array_equal(found.labels, np.full(7, -1))
-    assert found.ids.tolist() == [f"{row}.png" for row in range(7)]
-    assert found.classes == ("ant", "bee", "cat", "dog", "eel")
 
 
 def test_weights_in_any_order_have_the_classes_of_their_last_layer(tmp_path):
     timm = pytest.importorskip("timm")
     state = timm.create_model("vit_tiny_patch16_224", num_classes=5).state_dict()
     torch.save(dict(reversed(state.items())), tmp_path / "reversed.pth")
-    network = networks.load(
+    network = extract.load(
         "timm:vit_tiny_patch16_224", weights=tmp_path / "reversed.pth"
     )
     assert network.model.head.out_features == 5
     assert torch.equal(network.model.head.weight, state["head.weight"])
 
 
-def test_torchvision_with_random_weights_says_so(tmp_path):
-    pytest.importorskip("torchvision")
-    network = networks.load("torchvision:resnet18", weights="random")
-    assert "random" in network.note
+def test_torchvision_with_a_file_of_weights(tmp_path):
+    models = pytest.importorskip("torchvision").models
+    torch.manual_seed(0)
+    model = models.resnet18(num_classes=7).eval()
+    torch.save(model.state_dict(), tmp_path / "weights.pth")
+    network = extract.load("torchvision:resnet18", weights=tmp_path / "weights.pth")
     found = network.apply(IMAGES[:2], device="cpu", progress=False)
-    assert found.logits.shape == (2, 1000)
+    batch = network.prepare(IMAGES[:2])
+    with torch.no_grad():
+        assert_allclose(found.logits, model(batch), atol=1e-4)
     head_gives_logits(found)
-    done = run(
-        "extract", "torchvision:resnet18", photos(tmp_path / "photos"), "--weights",
-        "random", "--out", tmp_path / "o.npz", "--device", "cpu",
-    )  # fmt: skip
-    assert "its weights are random" in " ".join(done.output.split())
+    assert_allclose(network.std, (0.229, 0.224, 0.225))
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +89,7 @@ def vit(tmp_path_factory):
 
 def test_an_image_classifier_of_hugging_face(vit):
     folder, model = vit
-    network = networks.load(f"hf:{folder}")
+    network = extract.load(f"hf:{folder}")
     assert (network.kind, network.classes) == ("image", ("ant", "bee", "cat"))
     found = network.apply(
         IMAGES, labels=[0, 1, 2, -1, 0, 1, 2], batch_size=4, device="cpu",
@@ -118,7 +104,7 @@ def test_an_image_classifier_of_hugging_face(vit):
 
 def test_layers_of_a_network_of_others(vit):
     folder, model = vit
-    network = networks.load(f"hf:{folder}")
+    network = extract.load(f"hf:{folder}")
     names = [name for name, _ in model.named_modules()]
     inner = next(name for name in names if name.endswith("layernorm"))
     found = network.apply(
@@ -140,10 +126,10 @@ def test_layers_of_a_network_of_others(vit):
         network.apply(IMAGES[:1], layers=["layer9"], device="cpu", progress=False)
 
 
-def test_odins_step_is_in_pixels_by_what_the_network_brings(vit, tmp_path):
+def test_odins_step_is_in_pixels_by_what_the_network_brings(vit):
     """Of pixels in [0, 1]: their normalised values move by epsilon over std."""
     folder, model = vit
-    network = networks.load(f"hf:{folder}")
+    network = extract.load(f"hf:{folder}")
     assert network.std == (0.5, 0.5, 0.5)
     batch = network.prepare([Image.fromarray(one) for one in IMAGES])["pixel_values"]
     batch.requires_grad_()
@@ -151,83 +137,16 @@ def test_odins_step_is_in_pixels_by_what_the_network_brings(vit, tmp_path):
     logits.log_softmax(dim=1).max(dim=1).values.sum().backward()
     with torch.no_grad():
         expected = model(batch + 0.01 / 0.5 * batch.grad.sign()).logits
-    out = tmp_path / "o.npz"
-    done = run(
-        "extract", f"hf:{folder}", photos(tmp_path / "photos"), "--device", "cpu",
-        "--odin", "temperature=100,epsilon=0.01", "--out", out,
-    )  # fmt: skip
-    assert "--detector msp:temperature=100" in done.output
-    assert_allclose(Outputs.load(out).logits, expected, atol=1e-5)
-    with pytest.raises(ValueError, match="--odin must be NAME=VALUE with a number"):
-        run("extract", f"hf:{folder}", tmp_path / "photos", "--odin", "epsilon=much")
+    step = extract.Odin(temperature=100, epsilon=0.01)
+    found = network.apply(IMAGES, step=step, device="cpu", progress=False)
+    assert_allclose(found.logits, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("library", ["timm", "torchvision"])
-def test_the_deviation_of_pixels_is_that_of_the_library(library):
-    pytest.importorskip(library)
-    network = networks.load(f"{library}:resnet18", weights="random")
-    assert_allclose(network.std, (0.229, 0.224, 0.225))
-
-
-def test_a_text_classifier_of_hugging_face(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "book", "a", "table", "now"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    folder = tmp_path / "bert"
-    transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(folder)
-    config = transformers.BertConfig(
-        vocab_size=len(words), hidden_size=16, num_hidden_layers=1,
-        num_attention_heads=2, intermediate_size=32, num_labels=4,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    model = transformers.BertForSequenceClassification(config).eval()
-    model.save_pretrained(folder)
-    texts = ["book a table", "now", "book now", "a table now book a table"]
-    network = networks.load(f"hf:{folder}")
-    assert network.kind == "text"
-    found = network.apply(texts, batch_size=3, device="cpu", progress=False)
-    for text, row in zip(texts, found.logits, strict=True):
-        with torch.no_grad():
-            alone = model(**network.prepare([text])).logits
-        assert_allclose(row, alone[0], atol=1e-5)
-    head_gives_logits(found)
-    lines = [*texts[:-1], "book a table now " * 30]
-    (tmp_path / "mails.txt").write_text("\n".join(lines), encoding="utf-8")
-    done = run(
-        "extract", f"hf:{folder}", tmp_path / "mails.txt", "--out",
-        tmp_path / "o.npz", "--device", "cpu",
-    )  # fmt: skip
-    assert done.exit_code == 0
-    saved = Outputs.load(tmp_path / "o.npz")
-    assert_allclose(saved.logits[:-1], found.logits[:-1], atol=1e-5)
-    assert set(saved.groups) == {"mails"}
-    *short, long = saved.ids.tolist()  # what openset predict shows
-    assert short == texts[:-1]
-    assert long.startswith("book a table now book")
-    assert long.endswith(" …")
-    assert len(long) <= 80
-    assert "Loading weights" not in done.output + done.stderr
-    # Fine-tuned without the names of its classes: they are LABEL_0 and so on.
-    table = tmp_path / "mails.csv"
-    table.write_text("text,label\nbook now,booking\na table,menu\n", encoding="utf-8")
-    words = ["extract", f"hf:{folder}", table, "--out", tmp_path / "o.npz"]
-    said = " ".join(run(*words, "--device", "cpu").output.split())
-    assert "class of the network (LABEL_0, LABEL_1, LABEL_2, …), so all samples" in said
-    assert "--classes" not in run(*words, "--device", "cpu", "--unknown").output
-    assert set(Outputs.load(tmp_path / "o.npz").labels) == {-1}
-    names = tmp_path / "names.txt"
-    names.write_text("menu\nbooking\nother\npay\n", encoding="utf-8")
-    run(*words, "--device", "cpu", "--classes", names)
-    assert Outputs.load(tmp_path / "o.npz").labels.tolist() == [1, 0]
-    with pytest.raises(ValueError, match="--odin must be left out for texts: the num"):
-        run(*words, "--odin", "epsilon=0.1")
-
-
-def small():
+def small(n_channels=3):
     torch.manual_seed(1)
     return nn.Sequential(
-        nn.Conv2d(3, 4, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(),
-        nn.Linear(16, 5),
+        nn.Conv2d(n_channels, 4, 3, stride=2), nn.ReLU(), nn.AdaptiveAvgPool2d(2),
+        nn.Flatten(), nn.Linear(16, 5),
     ).eval()  # fmt: skip
 
 
@@ -240,8 +159,8 @@ def test_an_onnx_file_and_the_module_it_was_made_of_agree(tmp_path):
         dynamic_shapes=({0: torch.export.Dim("n")},),
     )  # fmt: skip
     options = {"mean": (0.5, 0.4, 0.3), "std": (0.2, 0.3, 0.4)}
-    torch_one = networks.load(model, side=32, **options)
-    onnx_one = networks.load(file, **options)  # it knows its size
+    torch_one = extract.load(model, side=32, **options)
+    onnx_one = extract.load(file, **options)  # it knows its size
     labels = [0, 1, 2, 3, 4, -1, 0]
     a, b = (
         one.apply(IMAGES, labels=labels, groups="street", batch_size=3, progress=False)
@@ -297,13 +216,59 @@ def linear_file(path, *, nodes):
     ],
 )
 def test_the_last_layer_of_an_onnx_file_is_found(tmp_path, nodes):
-    network = networks.load(linear_file(tmp_path / "model.onnx", nodes=nodes))
-    head_gives_logits(network.apply(IMAGES, progress=False))
+    network = extract.load(linear_file(tmp_path / "model.onnx", nodes=nodes))
+    found = network.apply(IMAGES, progress=False)
+    head_gives_logits(found)
+    assert_array_equal(network.head.weight, found.weight)
+    with pytest.raises(ValueError, match="left out for an ONNX file, which has no gra"):
+        network.apply(IMAGES, layers=["f"])
 
 
-def test_what_is_no_network_is_not_offered():
-    with pytest.raises(ValueError, match=r"or an ONNX file, got 'runs'.*train.Trained"):
-        networks.load("runs")
+def test_grey_images_are_for_networks_of_one_channel(tmp_path):
+    """In colour and grey, with a copy of each, of torch and as ONNX files."""
+    model, side = small(1), 20
+    network = extract.load(model, side=side, mean=[0.5], std=[0.25])
+    grey = [Image.fromarray(one).convert("L") for one in IMAGES]
+    resized = np.stack([np.asarray(one.resize((side, side))) for one in grey])
+    with torch.no_grad():
+        rows = torch.from_numpy(resized / 255 - 0.5).float()[:, None] / 0.25
+        expected = model(rows)
+    for images in (IMAGES, grey, [np.asarray(one) for one in grey]):
+        found = network.apply(images, step=None, device="cpu", progress=False)
+        assert_allclose(found.logits, expected, atol=1e-5)
+    assert network.preprocessing.startswith("grey, resized to 20 pixels")
+    flat = extract.load(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), side=2, mean=[0])
+    assert flat.apply(grey, progress=False).features.shape == (7, 4)
+    assert network.traced()[1].shape == (2, 1, side, side)
+
+
+@pytest.mark.parametrize("kind", ["images", "rows"])
+def test_a_folder_of_openset_train(tmp_path, kind):
+    data = image_data(side=16) if kind == "images" else rows_data()
+    trained = fit_tiny(
+        data, network="osrci" if kind == "images" else "mlp", epochs=1, out=tmp_path
+    )
+    network = extract.load(tmp_path)
+    assert (network.classes, network.kind) == (
+        trained.classes, "image" if kind == "images" else "table"
+    )  # fmt: skip
+    names = [*network.layers][:2]
+    inputs = data.inputs[:9]
+    for how in ({}, {"layers": names}, {"step": extract.Odin(epsilon=0.01)}):
+        found = network.apply(inputs, groups="a", unknown=True, progress=False, **how)
+        expected = trained.apply(inputs, progress=False, **how)
+        assert_array_equal(found.logits, expected.logits)
+        assert_array_equal(found.features, expected.features)
+        assert (found.layers, found.input_step) == (
+            expected.layers, expected.input_step
+        )  # fmt: skip
+        assert set(found.labels) == {-1}
+        assert set(found.groups) == {"a"}
+    found = network.apply(inputs, out=tmp_path / "out", progress=False)
+    head_gives_logits(found)
+    assert_array_equal(network.head.weight, found.weight)
+    module, example = network.traced()
+    assert module(example).shape == (2, len(trained.classes))
 
 
 def coloured(folder, n=12):
@@ -332,7 +297,7 @@ def test_a_network_gets_another_last_layer(tmp_path, monkeypatch):
     fitted = Outputs.load(train)
     assert fitted.classes == ("green", "red")
     assert (fitted.logits.argmax(axis=1) == fitted.labels).all()
-    plain = networks.load(small(), side=32).apply(
+    plain = extract.load(small(), side=32).apply(
         [np.asarray(Image.open(photos_of / name)) for name in fitted.ids],
         progress=False,
     )
@@ -377,13 +342,13 @@ def test_a_network_gets_another_last_layer(tmp_path, monkeypatch):
 
 def test_a_last_layer_is_put_where_the_network_has_its_own(vit):
     folder, _ = vit
-    head = networks.LinearHead(
+    head = extract.LinearHead(
         weight=RNG.normal(size=(2, 16)), bias=[0.5, -0.5], classes=("day", "night")
     )
-    network = networks.load(f"hf:{folder}", head=head)
+    network = extract.load(f"hf:{folder}", head=head)
     assert network.classes == ("day", "night")
     found = network.apply(IMAGES, device="cpu", progress=False)
-    own = networks.load(f"hf:{folder}").apply(IMAGES, device="cpu", progress=False)
+    own = extract.load(f"hf:{folder}").apply(IMAGES, device="cpu", progress=False)
     assert_allclose(found.features, own.features, atol=1e-6)
     expected = own.features @ head.weight.T + head.bias
     assert_allclose(found.logits, expected, atol=1e-5)
@@ -391,30 +356,50 @@ def test_a_last_layer_is_put_where_the_network_has_its_own(vit):
     with torch.no_grad():
         assert_allclose(module(example), network.model(example).logits)
     given = small()
-    networks.load(given, side=32, head=networks.LinearHead.fit(
-        networks.load(given, side=32).without_head().apply(
+    extract.load(given, side=32, head=extract.LinearHead.fit(
+        extract.load(given, side=32).without_head().apply(
             IMAGES, labels=[0, 1, 0, 1, 0, 1, 0], progress=False
         )
     ))  # fmt: skip
     assert given[-1].out_features == 5  # the caller's own is as it was
 
 
+EVERY = (
+    "a folder of openset train, an ONNX file, timm:NAME, torchvision:NAME, hf:NAME or "
+    "hf:FOLDER (a model of Hugging Face), package.module:name, or a torch module itself"
+)
+
+
 @pytest.mark.parametrize(
-    ("source", "options", "error", "words"),
+    ("source", "options", "words"),
     [
-        ("resnet18", {}, ValueError, "network must be timm:NAME"),
-        ("timm:resnet18", {"weights": "no.pth"}, FileNotFoundError, "does not exist"),
-        ("timm:no_such", {"weights": "random"}, ValueError, "a model of timm"),
-        ("hf:/no/such/folder", {}, ValueError, "a model of Hugging Face"),
-        ("collections:OrderedDict", {}, TypeError, "must be an nn.Module"),
+        ("resnet18", {}, f"network must be {EVERY}, got 'resnet18', which does not ex"),
+        (".", {}, "got '.', a folder without trained.json"),
+        ("no.onnx", {}, "no such file: no.onnx"),
+        ("timm:resnet18", {"weights": "no.pth"}, "does not exist"),
+        ("timm:no_such", {"weights": "w.pth"}, "a model of timm"),
+        ("hf:/no/such/folder", {}, "a model of Hugging Face"),
+        ("collections:OrderedDict", {}, "must be an nn.Module"),
+        ("timm:resnet18", {"side": 32}, "side must be left out for timm:NAME"),
+        ("no.onnx", {"head": "h"}, "head must be left out for an ONNX file"),
+        (small(), {"weights": "w.pth"}, "weights must be left out for package.module"),
+        (small(4), {}, "for grey or RGB images, of 1 or 3 channels, got one for 4"),
+        (small(), {"mean": [0.5]}, "mean must be 3 numbers, one per channel"),
+        (
+            small(),
+            {"std": [0.5, 0, 1]},
+            "std must be 3 numbers, one per channel, std p",
+        ),
+        (small(), {"side": 0}, "side must be an integer"),
     ],
 )
-def test_what_cannot_be_loaded_is_named(source, options, error, words):
-    library = {"timm": "timm", "hf": "transformers"}.get(source.partition(":")[0])
+def test_what_cannot_be_loaded_is_named(source, options, words):
+    library = {"timm": "timm", "hf": "transformers"}.get(str(source).partition(":")[0])
     if library:
         pytest.importorskip(library)
-    with pytest.raises(error, match=r"^networks\.load: ") as said:
-        networks.load(source, **options)
+    with pytest.raises((ValueError, TypeError, OSError)) as said:
+        extract.load(source, **options)
+    assert str(said.value).startswith("extract.load: ")
     assert words in str(said.value)
 
 
@@ -424,21 +409,21 @@ def test_weights_that_do_not_fit_are_named(tmp_path):
     save_file({"fc.weight": torch.zeros(3, 9)}, file)
     words = r"weights must be weights of the network, got fc.weight of shape \(3, 9\)"
     with pytest.raises(ArtefactError, match=words):
-        networks.load("timm:resnet18", weights=file)
+        extract.load("timm:resnet18", weights=file)
     save_file({"_conv.weight": torch.zeros(3, 9)}, file)
     words = (
         r"names of the network's \(conv1\.weight, .* more\), got _conv\.weight which "
         r"it does not have, and conv1\.weight, .* missing\. Rename them"
     )
     with pytest.raises(ArtefactError, match=words):
-        networks.load("timm:resnet18", weights=file)
+        extract.load("timm:resnet18", weights=file)
     (tmp_path / "w.pth").write_bytes(b"nonsense")
     with pytest.raises(ArtefactError, match=r"must be a \.safetensors or \.pth file"):
-        networks.load("timm:resnet18", weights=tmp_path / "w.pth")
+        extract.load("timm:resnet18", weights=tmp_path / "w.pth")
 
 
 def test_images_of_several_sizes_ask_for_a_size():
-    network = networks.load(small())
+    network = extract.load(small())
     mixed = [IMAGES[0], IMAGES[1][:20]]
     with pytest.raises(ValueError, match="side must be given for images of several"):
         network.apply(mixed, progress=False)

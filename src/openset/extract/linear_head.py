@@ -1,24 +1,17 @@
-"""Embedding models of Hugging Face, with a linear layer to classify."""
+"""`LinearHead`: a last layer, fitted to features of a network."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from openset import _check, _extras, _npz
+from openset import _check, _npz
 from openset._types import UNKNOWN, ArtefactError
 from openset.outputs import Outputs
-from openset.train.networks.weight_files import read_weights
 
-with _extras.importing("openset.integrations.networks", "torch"):
-    import torch
-    from torch import Tensor, nn
-
-POOLINGS = ("mean", "cls")
 _CALLER = "LinearHead"
 _CHOICES = (1.0, 0.1, 0.01, 0.001)  # of C
 _HELD_OUT = 5  # a fifth
@@ -48,18 +41,20 @@ class LinearHead:
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        weight, bias = (np.asarray(one) for one in (self.weight, self.bias))
-        shapes = f"shapes {weight.shape} and {bias.shape}"
+        weight, bias = (np.asarray(one, np.float32) for one in (self.weight, self.bias))
         if weight.ndim != 2 or bias.shape != weight.shape[:1]:
-            rule = "of shapes (C, d) and (C,)"
-            msg = _check.must(rule, caller=_CALLER, name="weight and bias", got=shapes)
-            raise ValueError(msg)
+            got = f"shapes {weight.shape} and {bias.shape}"
+            _check.fail(_CALLER, "weight and bias", "of shapes (C, d) and (C,)", got)
         if self.classes and len(self.classes) != len(weight):
             rule, got = f"{len(weight)} names", f"{len(self.classes)}"
-            raise ValueError(_check.must(rule, caller=_CALLER, name="classes", got=got))
-        object.__setattr__(self, "weight", weight.astype(np.float32))
-        object.__setattr__(self, "bias", bias.astype(np.float32))
+            _check.fail(_CALLER, "classes", rule, got)
+        object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "bias", bias)
         object.__setattr__(self, "classes", tuple(map(str, self.classes)))
+
+    def __repr__(self) -> str:
+        n, width = self.weight.shape
+        return f"LinearHead({width} features to {n} classes)"
 
     @classmethod
     def fit(cls, outputs: Outputs, classes: Sequence[str] = ()) -> Self:
@@ -73,21 +68,18 @@ class LinearHead:
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
 
         caller = f"{_CALLER}.fit"
+        outputs = outputs.take(~outputs.is_invalid)
         if outputs.features is None or outputs.labels is None:
-            rule, got = "outputs with features and labels", repr(outputs)
-            raise ValueError(_check.must(rule, caller=caller, name="outputs", got=got))
+            rule = "outputs with features and labels"
+            remedy = "Give samples of known classes, such as a folder of images each"
+            _check.fail(caller, "outputs", rule, repr(outputs), remedy)
         is_known = outputs.labels != UNKNOWN
         labels = outputs.labels[is_known]
-        found = np.unique(labels)
+        n_found = np.unique(labels).size
         n = len(classes) or int(labels.max(initial=-1)) + 1
-        if n < 2 or found.size < n:
-            msg = _check.must(
-                "samples of two classes or more, and of every class",
-                caller=caller,
-                name="outputs",
-                got=f"{found.size} of {n} classes",
-            )
-            raise ValueError(msg)
+        if n < 2 or n_found < n:
+            rule = "samples of two classes or more, and of every class"
+            _check.fail(caller, "outputs", rule, f"{n_found} of {n} classes")
         rows = np.asarray(outputs.features)[is_known].astype(np.float64)
         middle, spread = rows.mean(axis=0), rows.std(axis=0)
         spread[spread == 0] = 1.0
@@ -101,7 +93,7 @@ class LinearHead:
         return cls(weight=weight, bias=bias - weight @ middle, classes=tuple(classes))
 
     def applied(self, outputs: Outputs) -> Outputs:
-        """Return outputs of an embedding model with the logits of this layer."""
+        """Return outputs with the logits of this layer."""
         features = np.asarray(outputs.features)
         return Outputs(
             logits=features @ self.weight.T + self.bias,
@@ -118,18 +110,17 @@ class LinearHead:
     def check_width(self, n: int) -> None:
         """Raise unless it takes embeddings of `n` numbers."""
         if self.weight.shape[1] != n:
-            rule, got = f"for embeddings of {n} numbers", self.weight.shape[1]
-            msg = _check.must(
-                rule, caller="networks.load", name="head", got=f"one for {got}"
-            )
-            raise ValueError(msg)
+            got = f"one for {self.weight.shape[1]}"
+            _check.fail("extract.load", "head", f"for embeddings of {n} numbers", got)
 
-    def module(self) -> nn.Linear:
-        """Return it as a layer of a network."""
-        made = nn.Linear(self.weight.shape[1], len(self.bias))
+    def module(self) -> Any:
+        """Return it as a layer of torch."""
+        import torch  # noqa: PLC0415  # not needed otherwise
+
+        made = torch.nn.Linear(self.weight.shape[1], len(self.bias))
         with torch.no_grad():
-            made.weight.copy_(torch.from_numpy(self.weight))
-            made.bias.copy_(torch.from_numpy(self.bias))
+            made.weight.copy_(torch.tensor(self.weight))
+            made.bias.copy_(torch.tensor(self.bias))
         return made
 
     def save(self, path: str | Path) -> Path:
@@ -152,20 +143,16 @@ class LinearHead:
         if path.suffix == ".npz":
             found = _npz.read(caller, path)
         else:
+            from openset.extract.weights import read_weights  # noqa: PLC0415  # torch
+
             state = read_weights(path, caller=caller, name="head")
-            found = {n: one.detach().float().numpy() for n, one in state.items()}
-            by_axes = {2: "weight", 1: "bias"}
-            found = {by_axes.get(one.ndim, n): one for n, one in found.items()}
-            if len(state) != 2:
-                found = {}
+            arrays = [one.detach().float().numpy() for one in state.values()]
+            found = {{2: "weight", 1: "bias"}.get(one.ndim, ""): one for one in arrays}
+            found = found if len(state) == 2 else {}
         if "weight" not in found or "bias" not in found:
-            msg = _check.must(
-                "a file with a weight (C, d) and a bias (C,)",
-                caller=caller,
-                name="head",
-                got=f"{path} with {', '.join(found) or 'other weights'}",
-            )
-            raise ArtefactError(msg)
+            rule = "a file with a weight (C, d) and a bias (C,), and no other weights"
+            got = f"{path} with {', '.join(found) or 'others'}"
+            _check.fail(caller, "head", rule, got, error=ArtefactError)
         names = [str(one) for one in found.get("classes", ())]
         return cls(weight=found["weight"], bias=found["bias"], classes=tuple(names))
 
@@ -187,72 +174,3 @@ def _chosen(rows: NDArray[Any], labels: NDArray[Any]) -> float:
         return float(log_loss(labels[held], model.predict_proba(rows[held])))
 
     return min(_CHOICES, key=loss)
-
-
-class Embedded(nn.Module):
-    """An embedding model with its pooling and a last layer."""
-
-    def __init__(self, model: nn.Module, pooling: str, head: LinearHead | None) -> None:
-        super().__init__()
-        self.model, self.pooling = model, pooling
-        config: Any = model.config
-        n = int(config.hidden_size)
-        if head is not None:
-            head.check_width(n)
-        # Without a head one output that nobody reads: its input is what is wanted.
-        self.head = nn.Linear(n, 1) if head is None else head.module()
-
-    def forward(self, **inputs: Any) -> Tensor:
-        """Return the logits, from the output of the tokenizer or image processor."""
-        found = self.model(**inputs).last_hidden_state
-        return self.head(pooled(found, inputs.get("attention_mask"), self.pooling))
-
-
-def pooled(states: Tensor, mask: Tensor | None, pooling: str) -> Tensor:
-    """Return one embedding per sample.
-
-    Parameters
-    ----------
-    states
-        Shape (n, tokens, d), or (n, d, h, w) of a convolutional network.
-    mask
-        1 for tokens of the text, 0 for padding.
-    pooling
-        "mean" over the tokens, or "cls": the first one.
-
-    Examples
-    --------
-    >>> states = torch.tensor([[[1.0], [3.0], [50.0]]])
-    >>> pooled(states, torch.tensor([[1, 1, 0]]), "mean").item()
-    2.0
-    >>> pooled(states, None, "cls").item()
-    1.0
-    """
-    if states.ndim == 4:
-        return states.mean(dim=(2, 3))
-    if pooling == "cls":
-        return states[:, 0]
-    if mask is None:
-        return states.mean(dim=1)
-    weights = mask.to(states.dtype)[:, :, None]
-    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp_min(1)
-
-
-def usual_pooling(folder: Path) -> str:
-    """Return the pooling that a folder of sentence-transformers states; else mean."""
-    try:
-        stated = json.loads((folder / "1_Pooling/config.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return "mean"
-    return "cls" if stated.get("pooling_mode_cls_token") else "mean"
-
-
-def with_labels(outputs: Outputs, labels: ArrayLike | None) -> Outputs:
-    """Return the features of outputs, with labels, and without logits."""
-    return Outputs(
-        features=outputs.features,
-        labels=None if labels is None else np.asarray(labels),
-        groups=outputs.groups,
-        ids=outputs.ids,
-        invalid=outputs.invalid,
-    )

@@ -1,0 +1,281 @@
+"""Networks of Hugging Face: classifiers, embedding models, models like CLIP."""
+
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from openset import _check, _extras
+from openset.detectors import MCM
+from openset.extract.modules import ModuleNetwork
+from openset.extract.network import Network, listed
+
+with _extras.importing("openset.extract", "torch"):
+    import torch
+    from torch import Tensor, nn
+    from torch.nn.functional import normalize
+
+_CALLER = "extract.load"
+_POOLINGS = ("mean", "cls")
+_PROMPTS = ("a photo of a {}.",)
+_TEXTS_AT_ONCE = 256
+
+
+def of_hugging_face(
+    name: str,
+    *,
+    classes: Sequence[str] = (),
+    prompts: Sequence[str] = _PROMPTS,
+    pooling: str | None = None,
+) -> Network:
+    """Open a model by its name, or a folder of one."""
+    try:
+        return _opened(name, classes, prompts, pooling)
+    except ModuleNotFoundError as error:
+        if error.__cause__ is None:
+            raise
+        # Its parts are imported late; the cause says why that failed.
+        with _extras.fitting(_CALLER, "transformers"):
+            raise error.__cause__ from None
+
+
+def _opened(
+    name: str, classes: Sequence[str], prompts: Sequence[str], pooling: str | None
+) -> Network:
+    hub = _extras.library(_CALLER, "transformers")
+    try:
+        config = hub.AutoConfig.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        rule = "a model of Hugging Face, or a folder of one"
+        got = f"{name!r} ({_extras.first_line(error)})"
+        msg = _check.must(rule, caller=_CALLER, name="network", got=got)
+        raise ValueError(msg) from error
+    made = next(iter(config.architectures or ()), "")
+    if _embeds_both(getattr(hub, made, None)):
+        return _of_images_and_texts(hub, name, classes, prompts)
+    names = config.id2label or {}
+    own = tuple(str(names[i]) for i in sorted(names))
+    if made.endswith("ForImageClassification"):
+        model = hub.AutoModelForImageClassification.from_pretrained(name)
+        return ModuleNetwork(
+            name=f"hf:{name}", model=model, classes=own, **_of_images(hub, name)
+        )
+    if made.endswith("ForSequenceClassification"):
+        model = hub.AutoModelForSequenceClassification.from_pretrained(name)
+        return ModuleNetwork(
+            name=f"hf:{name}", model=model, classes=own, **_of_texts(hub, name)
+        )
+    if not made.endswith("Model") or not hasattr(config, "hidden_size"):
+        rule = (
+            "a classifier of images or of sequences, a model like CLIP, or an "
+            "embedding model with embeddings of one size (hidden_size)"
+        )
+        got = f"{name!r}, a {made or config.model_type}"
+        _check.fail(_CALLER, "network", rule, got)
+    return _of_embeddings(hub, name, config, pooling)
+
+
+def _of_images(hub: Any, name: str) -> dict[str, Any]:
+    """Return what prepares images, what it divides pixels by, and a description."""
+    images = hub.AutoImageProcessor.from_pretrained(name)
+    config = images.to_dict()
+    said = ("size", "crop_size", "do_center_crop", "resample", "rescale_factor")
+    about = {key: config.get(key) for key in (*said, "image_mean", "image_std")}
+    shown = listed({key: value for key, value in about.items() if value is not None})
+    is_divided = images.do_rescale and images.do_normalize
+    return {
+        "transform": partial(images, return_tensors="pt"),
+        "std": tuple(images.image_std) if is_divided else None,
+        "preprocessing": f"RGB, {shown}",
+    }
+
+
+def _of_texts(hub: Any, name: str) -> dict[str, Any]:
+    words = hub.AutoTokenizer.from_pretrained(name)
+    prepare = partial(words, return_tensors="pt", padding=True, truncation=True)
+    return {"transform": prepare, "kind": "text"}
+
+
+# Embedding models: the last layer is still to be fitted.
+
+
+def _of_embeddings(hub: Any, name: str, config: Any, pooling: str | None) -> Network:
+    pooling = _usual_pooling(Path(name)) if pooling is None else pooling
+    _check.one_of(_CALLER, "pooling", pooling, _POOLINGS)
+    is_image = hasattr(config, "num_channels")
+    return ModuleNetwork(
+        name=f"hf:{name}",
+        model=_Embedded(hub.AutoModel.from_pretrained(name), pooling).eval(),
+        note=f"an embedding model, {pooling} pooling",
+        embeds=True,
+        **(_of_images(hub, name) if is_image else _of_texts(hub, name)),
+    )
+
+
+class _Embedded(nn.Module):
+    """An embedding model with its pooling and a last layer."""
+
+    def __init__(self, model: nn.Module, pooling: str) -> None:
+        super().__init__()
+        self.model, self.pooling = model, pooling
+        config: Any = model.config
+        # Until there is another: one output, whose input is what is wanted.
+        self.head = nn.Linear(int(config.hidden_size), 1)
+
+    def forward(self, **inputs: Any) -> Tensor:
+        """Return the logits, from the output of the tokenizer or image processor."""
+        states = self.model(**inputs).last_hidden_state
+        return self.head(pooled(states, inputs.get("attention_mask"), self.pooling))
+
+
+def pooled(states: Tensor, mask: Tensor | None, pooling: str) -> Tensor:
+    """Return one embedding per sample.
+
+    Parameters
+    ----------
+    states
+        Shape (n, tokens, d), or (n, d, h, w) of a convolutional network.
+    mask
+        1 for tokens of the text, 0 for padding.
+    pooling
+        "mean" over the tokens, or "cls": the first one.
+
+    Examples
+    --------
+    >>> states = torch.tensor([[[1.0], [3.0], [50.0]]])
+    >>> pooled(states, torch.tensor([[1, 1, 0]]), "mean").item()
+    2.0
+    >>> pooled(states, None, "cls").item()
+    1.0
+    """
+    if states.ndim == 4:
+        return states.mean(dim=(2, 3))
+    if pooling == "cls":
+        return states[:, 0]
+    if mask is None:
+        return states.mean(dim=1)
+    weights = mask.to(states.dtype)[:, :, None]
+    return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp_min(1)
+
+
+def _usual_pooling(folder: Path) -> str:
+    """Return the pooling that a folder of sentence-transformers states; else mean."""
+    try:
+        stated = json.loads((folder / "1_Pooling/config.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return "mean"
+    return "cls" if stated.get("pooling_mode_cls_token") else "mean"
+
+
+# Models of images and texts: names of classes make the last layer.
+
+
+def _embeds_both(kind: Any) -> bool:
+    """Whether a class of transformers embeds both images and texts."""
+    return hasattr(kind, "get_image_features") and hasattr(kind, "get_text_features")
+
+
+def _of_images_and_texts(
+    hub: Any, name: str, classes: Sequence[str], prompts: Sequence[str]
+) -> Network:
+    if not classes:
+        remedy = "A model of images and texts has no classes of its own"
+        rule = "the names of the classes to look for"
+        _check.fail(_CALLER, "classes", rule, "none", remedy)
+    for prompt in prompts:
+        if "{}" not in prompt:
+            rule = "texts with {} in place of the class, such as 'a photo of a {}.'"
+            _check.fail(_CALLER, "prompts", rule, repr(prompt))
+    model = hub.AutoModel.from_pretrained(name)
+    words = hub.AutoTokenizer.from_pretrained(name)
+    made = ZeroShot(model, words, classes, prompts).eval()
+    scale = f"{made.scale:.6g}"
+    note = f"zero-shot: its logits are {scale} times the cosines of image and text"
+    if scale != f"{MCM().scale:.6g}":
+        note += f". For MCM say so: --detector mcm:scale={scale}"
+    about = _of_images(hub, name)
+    images: Callable[[list[Any]], Any] = about.pop("transform")
+
+    def transform(samples: list[Any]) -> Any:
+        is_text = isinstance(samples[0], str)
+        return {"texts": made.embedded(samples)} if is_text else images(samples)
+
+    return ModuleNetwork(
+        name=f"hf:{name}",
+        model=made,
+        transform=transform,
+        classes=tuple(classes),
+        note=note,
+        **about,
+    )
+
+
+class ZeroShot(nn.Module):
+    """Compares an image with the text of each class.
+
+    Features are unit image embeddings; the last layer has a row per class, the unit
+    embedding of its texts times the learned scale. So the logits are the scale times
+    the cosines. SigLIP's bias is left out: it is the same for all classes.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        classes: Sequence[str],
+        prompts: Sequence[str],
+    ) -> None:
+        super().__init__()
+        self.model, self.tokenizer, self.prompts = model, tokenizer, tuple(prompts)
+        scale = getattr(model, "logit_scale", None)
+        if scale is None:
+            rule = "a model like CLIP or SigLIP, with a learned logit_scale"
+            _check.fail(_CALLER, "network", rule, f"a {type(model).__name__}")
+        self.scale = float(torch.exp(scale.detach()))
+        texts = self.embedded(classes)
+        self.head = nn.Linear(texts.shape[1], texts.shape[0])
+        with torch.no_grad():
+            self.head.weight.copy_(texts * self.scale)
+            self.head.bias.zero_()
+
+    def forward(self, texts: Tensor | None = None, **images: Any) -> Tensor:
+        """Return the logits of preprocessed images, or of texts."""
+        if texts is not None:
+            return self.head(texts)
+        embedded = _embedding(self.model.get_image_features(**images))  # type: ignore[operator]
+        return self.head(normalize(embedded, dim=-1))
+
+    def embedded(self, names: Sequence[str]) -> Tensor:
+        """Return a unit embedding of each name: the mean over its prompts.
+
+        Embeddings are normalised before the mean and after it, as CLIP's authors do.
+        """
+        texts = [prompt.replace("{}", one) for one in names for prompt in self.prompts]
+        parts = []
+        self.model.eval()
+        for start in range(0, len(texts), _TEXTS_AT_ONCE):
+            tokens = self._tokens(texts[start : start + _TEXTS_AT_ONCE])
+            tokens = tokens.to(next(self.model.parameters()).device)
+            with torch.no_grad():
+                found = _embedding(self.model.get_text_features(**tokens))  # type: ignore[operator]
+            parts.append(normalize(found.float(), dim=-1))
+        unit = torch.cat(parts).reshape(len(names), len(self.prompts), -1)
+        return normalize(unit.mean(dim=1), dim=-1)
+
+    def _tokens(self, texts: list[str]) -> Any:
+        config: Any = self.model.config
+        # SigLIP was trained on texts padded to full length, and without a mask.
+        is_siglip = "siglip" in str(config.model_type)
+        return self.tokenizer(
+            texts,
+            return_tensors="pt",
+            padding="max_length" if is_siglip else True,
+            max_length=config.text_config.max_position_embeddings,
+            truncation=True,
+        )
+
+
+def _embedding(found: Any) -> Tensor:
+    """Return the embedding; transformers 5 returns it among other things."""
+    return found if isinstance(found, Tensor) else found.pooler_output

@@ -1,0 +1,152 @@
+"""Open a trained network of any kind, by name or file."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from openset import _check
+from openset.extract.linear_head import LinearHead
+from openset.extract.network import Network
+
+_CALLER = "extract.load"
+
+
+class _Kind(NamedTuple):
+    """What can be opened: how it is named, the function, its options."""
+
+    name: str
+    opener: str
+    options: tuple[str, ...]
+
+
+_KINDS = {
+    "run": _Kind("a folder of openset train", "run_folder:of_run", ("plugins",)),
+    "onnx": _Kind(
+        "an ONNX file", "onnx_file:of_onnx", ("side", "mean", "std", "classes")
+    ),
+    "timm": _Kind("timm:NAME", "modules:of_timm", ("weights", "classes", "head")),
+    "torchvision": _Kind(
+        "torchvision:NAME", "modules:of_torchvision", ("weights", "classes", "head")
+    ),
+    "hf": _Kind(
+        "hf:NAME or hf:FOLDER (a model of Hugging Face)",
+        "hugging_face:of_hugging_face",
+        ("classes", "prompts", "pooling", "head"),
+    ),
+    "module": _Kind(
+        "package.module:name, or a torch module itself",
+        "modules:of_module",
+        ("side", "mean", "std", "classes", "head"),
+    ),
+}
+
+
+def load(
+    source: Any,
+    *,
+    weights: str | Path | None = None,
+    classes: Sequence[str] = (),
+    prompts: Sequence[str] = (),
+    head: str | Path | LinearHead | None = None,
+    pooling: str | None = None,
+    side: int | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    plugins: Sequence[str] = (),
+) -> Network:
+    """Open a trained network.
+
+    Parameters
+    ----------
+    source
+        A folder of ``openset train``, an ONNX file, ``"timm:NAME"``,
+        ``"torchvision:NAME"``, ``"hf:NAME"`` (an image or text classifier of Hugging
+        Face, a model like CLIP or SigLIP, an embedding model, or a folder that
+        `save_pretrained` wrote), ``"package.module:name"`` (a module, or a function
+        that makes one), or a module itself.
+    weights
+        For timm and torchvision: a file of weights by name (``.safetensors``,
+        ``.pth``). Default: the published weights, from the cache or downloaded.
+    classes
+        Names of the outputs, if the network does not come with them. A model like CLIP
+        needs them: it compares images with their texts.
+    prompts
+        For a model like CLIP: texts with ``{}`` in place of the class, whose embeddings
+        are averaged. Default: "a photo of a {}."
+    head
+        The last layer, or a file of it (see :class:`LinearHead`): for an embedding
+        model, which has none, or in place of the network's last layer. An embedding
+        model without one gives features and no logits, to fit a last layer on.
+    pooling
+        For an embedding model: "mean" over the tokens, or "cls", the first one.
+        Default: what the folder states (sentence-transformers), else "mean".
+    side, mean, std
+        For an ONNX file or a module: images are resized to this size, scaled to [0, 1],
+        and normalised per channel. Other networks come with their preparation.
+    plugins
+        For a folder of ``openset train``: training methods to import.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from torch import nn
+    >>> network = load(nn.Sequential(nn.Flatten(), nn.Linear(12, 2)), side=2)
+    >>> network.apply(np.zeros((5, 8, 8, 3), np.uint8), progress=False)
+    Outputs(n=5, logits=(5, 2) float32, features=(5, 12) float32, head, numpy)
+    >>> network.head
+    LinearHead(12 features to 2 classes)
+    """
+    given = {
+        "weights": weights,
+        "classes": tuple(classes),
+        "prompts": tuple(prompts),
+        "head": head,
+        "pooling": pooling,
+        "side": side,
+        "mean": mean,
+        "std": std,
+        "plugins": tuple(plugins),
+    }
+    given = {name: one for name, one in given.items() if one not in (None, ())}
+    key = _kind(source)
+    kind = _KINDS[key]
+    unused = ", ".join(name for name in given if name not in kind.options)
+    if unused:
+        _check.fail(_CALLER, unused, f"left out for {kind.name}", f"it for {source}")
+    if head is not None:
+        layer = head if isinstance(head, LinearHead) else LinearHead.load(head)
+        given.pop("head")
+    if key != "hf":
+        given.pop("classes", None)
+    module, _, function = kind.opener.partition(":")
+    # Imported here: each kind has packages of its own.
+    opener: Callable[..., Network] = getattr(
+        import_module(f"openset.extract.{module}"), function
+    )
+    name = source
+    if key in ("timm", "torchvision", "hf"):
+        name = str(source).partition(":")[2]
+    found = opener(name, **given)
+    if head is not None:
+        found = found.with_head(layer)
+    return replace(found, classes=tuple(classes) or found.classes)
+
+
+def _kind(source: Any) -> str:
+    """Return what kind of network this names."""
+    if hasattr(source, "named_modules"):
+        return "module"
+    text, path = str(source), Path(str(source))
+    prefix, _, name = text.partition(":")
+    if (path / "trained.json").exists():
+        return "run"
+    if path.suffix == ".onnx":
+        return "onnx"
+    if not name or path.exists():
+        rule = ", ".join(one.name for one in _KINDS.values())
+        what = "" if path.exists() else ", which does not exist"
+        what = ", a folder without trained.json" if path.is_dir() else what
+        _check.fail(_CALLER, "network", rule, f"{text!r}{what}")
+    return prefix if prefix in ("timm", "torchvision", "hf") else "module"

@@ -1,0 +1,241 @@
+"""Networks that are torch modules: of timm, torchvision, or the user's own."""
+
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from openset import _check, _extras, _plugins
+from openset._types import MissingExtraError
+from openset.extract import head as heads
+from openset.extract.linear_head import LinearHead
+from openset.extract.loader import extract
+from openset.extract.network import (
+    MODES,
+    Network,
+    Pixels,
+    blank,
+    listed,
+    pixels_of,
+)
+from openset.extract.weights import fill, read_weights
+from openset.outputs import Outputs
+
+with _extras.importing("openset.extract", "torch"):
+    import torch
+    from torch import Tensor, nn
+
+_CALLER = "extract.load"
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ModuleNetwork(Network):
+    """A torch module, from prepared batches to logits."""
+
+    @property
+    def head(self) -> LinearHead | None:
+        """The last layer."""
+        if self.embeds:
+            return None
+        last = self._last()
+        tensors = last.weight(), last.bias()
+        weight, bias = (one.float().cpu().numpy() for one in tensors)
+        return LinearHead(weight=weight, bias=bias, classes=self.classes)
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """Names of the layers, and their kinds."""
+        named = self.model.named_modules()
+        return {name: type(one).__name__ for name, one in named if name}
+
+    def with_head(self, layer: LinearHead) -> Network:
+        """Return the network with another last layer."""
+        model = copy.deepcopy(self.model)  # the caller's own stays as it is
+        last = replace(self, model=model)._last()
+        layer.check_width(last.layer.in_features)
+        if last.layer is model:
+            model = layer.module()
+        else:
+            parent, _, name = last.name.rpartition(".")
+            setattr(model.get_submodule(parent), name, layer.module())
+        return replace(self, model=model.eval(), classes=layer.classes, embeds=False)
+
+    def _last(self) -> heads.Head:
+        batch = self.prepare(["a" if self.kind == "text" else blank()])
+        named = batch if isinstance(batch, Mapping) else {}
+        run = partial(self.model, *(() if named else (batch,)), **named)
+        return heads.found(_CALLER, self.model, run)
+
+    def outputs(
+        self, batches: Any, *, step: Any, layers: Sequence[str], **how: Any
+    ) -> Outputs:
+        """Run the module."""
+        if self.embeds and step is not None:
+            rule = "left out for a network without a last layer"
+            remedy = "Fit one first, without the step, and give it: head="
+            _check.fail("Network.apply", "step", rule, step, remedy)
+        how |= {"step": step, "layers": layers, "features_only": self.embeds}
+        model = self.model.to(how["device"])
+        return extract(model, batches, classes=self.classes, **how)
+
+    def traced(self) -> tuple[nn.Module, Tensor]:
+        """Return a module from prepared images to logits, and an example."""
+        if self.kind != "image":
+            remedy = "Export the rejector alone, and give it the network's outputs"
+            _check.fail(_CALLER, "network", "one for images", self.name, remedy)
+        batch = self.prepare([blank(), blank()])
+        if not isinstance(batch, Mapping):
+            return self.model, batch
+        (name, example), *_ = batch.items()
+        return _Logits(self.model, name), example
+
+    def _place(self, device: Any) -> tuple[Any, int]:
+        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            torch.device(place)
+        except RuntimeError as error:
+            rule = "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"
+            msg = _check.must(
+                rule, caller="Network.apply", name="device", got=repr(device)
+            )
+            raise ValueError(msg) from error
+        return place, 8 if str(place) == "cpu" else 64
+
+
+class _Logits(nn.Module):
+    """A network of Hugging Face, from one tensor to logits."""
+
+    def __init__(self, model: nn.Module, argument: str) -> None:
+        super().__init__()
+        self.model, self.argument = model, argument
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        return heads.logits_of(_CALLER, self.model(**{self.argument: inputs}))
+
+
+def of_module(
+    source: str | nn.Module,
+    *,
+    side: int | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+) -> Network:
+    """Open a module, or ``"package.module:name"``: one, or a function that makes one.
+
+    Grey images are for modules whose first convolution has one channel, or with a
+    `mean` or `std` of one number.
+    """
+    model, name = source, type(source).__name__
+    if isinstance(source, str):
+        name, model = source, _plugins.imported(source, caller=_CALLER)
+        model = model if isinstance(model, nn.Module) else model()
+    if not isinstance(model, nn.Module):
+        rule = "an nn.Module, or a function that makes one"
+        _check.fail(_CALLER, name, rule, type(model).__name__, error=TypeError)
+    first = next((one for one in model.modules() if isinstance(one, nn.Conv2d)), None)
+    n_channels = len(mean or std or (0,) * 3) if first is None else first.in_channels
+    pixels = pixels_of(n_channels, side, mean, std)
+    return ModuleNetwork(
+        name=name,
+        model=model,
+        transform=_Tensors(pixels),
+        std=pixels.std,
+        preprocessing=str(pixels),
+        mode=MODES[n_channels],
+    )
+
+
+@dataclass(frozen=True)
+class _Tensors:
+    """Prepare images as a tensor."""
+
+    pixels: Pixels
+
+    def __call__(self, images: list[Any]) -> Tensor:
+        return torch.from_numpy(self.pixels(images))
+
+
+@dataclass(frozen=True)
+class _Each:
+    """Prepare images one by one, and stack them."""
+
+    transform: Callable[[Any], Any]
+
+    def __call__(self, images: list[Any]) -> Tensor:
+        return torch.stack([self.transform(one) for one in images])
+
+
+def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
+    """Open a model of timm, with its published weights or those of a file."""
+    timm = _extras.library(_CALLER, "timm")
+    with _naming_model("timm", name):
+        model = timm.create_model(name, pretrained=weights is None)
+    model = _filled(model, weights, partial(timm.create_model, name))
+    data = _extras.library(_CALLER, "timm.data")
+    config = data.resolve_model_data_config(model)
+    said = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")
+    return ModuleNetwork(
+        name=f"timm:{name}",
+        model=model,
+        transform=_Each(data.create_transform(**config, is_training=False)),
+        std=tuple(config["std"]),
+        preprocessing="RGB, " + listed({k: config[k] for k in said if k in config}),
+        mode=MODES.get(config["input_size"][0], "RGB"),
+    )
+
+
+def of_torchvision(name: str, *, weights: str | Path | None = None) -> Network:
+    """Open a model of torchvision, with its published weights or those of a file."""
+    models = _extras.library(_CALLER, "torchvision").models
+    with _naming_model("torchvision", name):
+        published = models.get_model_weights(name).DEFAULT
+        model = models.get_model(name, weights=published if weights is None else None)
+    transform = published.transforms()
+    return ModuleNetwork(
+        name=f"torchvision:{name}",
+        model=_filled(model, weights, partial(models.get_model, name, weights=None)),
+        transform=_Each(transform),
+        classes=tuple(published.meta["categories"]) if weights is None else (),
+        std=tuple(transform.std),
+        preprocessing="RGB, " + " ".join(str(transform).split()),
+    )
+
+
+def _filled(
+    model: nn.Module, weights: str | Path | None, make: Callable[..., nn.Module]
+) -> nn.Module:
+    """Return the network with weights from a file, if one is given.
+
+    `make(num_classes=...)` makes it anew where the weights have other classes.
+    """
+    if weights is None:
+        return model
+    state = read_weights(Path(weights), caller=_CALLER)
+    # By name: files need not keep the order of the layers.
+    name, head = heads.linears(model)[-1]
+    found = state.get(f"{name}.weight")
+    if found is not None and len(found) != head.out_features:
+        model = make(num_classes=len(found))
+    fill(model, state, caller=_CALLER, name="weights")
+    return model
+
+
+@contextmanager
+def _naming_model(owner: str, name: str) -> Iterator[None]:
+    """Say which network could not be made or downloaded."""
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except Exception as error:  # several libraries, each with classes of its own
+        msg = _check.must(
+            f"a model of {owner} whose weights are here or can be downloaded",
+            caller=_CALLER,
+            name="network",
+            got=f"{name!r} ({_extras.first_line(error)})",
+            remedy="A file of weights can be given: weights='FILE'",
+        )
+        raise ValueError(msg) from error

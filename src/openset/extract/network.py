@@ -1,0 +1,284 @@
+"""`Network`: a trained network with its preparation of images or texts."""
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from openset import _check, _extras
+from openset.datasets import lazy_inputs
+from openset.datasets.lazy_inputs import Mended
+from openset.outputs import Invalid, Outputs, WithGaps
+
+if TYPE_CHECKING:
+    from openset.extract.linear_head import LinearHead
+
+_CALLER = "Network.apply"
+_AT_ONCE = 64  # samples per batch
+MODES = {1: "L", 3: "RGB"}
+"""Modes of Pillow, by the number of channels."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Network:
+    """A trained network; :func:`openset.extract.load` opens one.
+
+    Attributes
+    ----------
+    name
+        The name it was loaded by.
+    classes
+        Names of the outputs; empty if they are not known.
+    kind
+        What it takes: ``"image"``, ``"text"``, or ``"table"``, rows of numbers.
+    preprocessing
+        What :meth:`prepare` does to images, in a sentence; else empty.
+    note
+        A sentence the user should know; empty if there is none.
+    std
+        For images: what pixels in [0, 1] are divided by, per channel, if known.
+    embeds
+        Its outputs have features and no logits, to fit a last layer on
+        (`LinearHead.fit`): an embedding model without one, or :meth:`without_head`.
+    """
+
+    name: str
+    classes: tuple[str, ...] = ()
+    kind: Literal["image", "text", "table"] = "image"
+    preprocessing: str = ""
+    note: str = ""
+    std: tuple[float, ...] | None = None
+    embeds: bool = False
+    mode: str = "RGB"
+    model: Any = None
+    transform: Any = None
+
+    @property
+    @abstractmethod
+    def head(self) -> "LinearHead | None":
+        """The last layer, with the names of the classes; None without one."""
+
+    @abstractmethod
+    def outputs(
+        self, batches: Any, *, step: Any, layers: Sequence[str], **how: Any
+    ) -> Outputs:
+        """Return the outputs of prepared batches; see :meth:`apply`."""
+
+    @abstractmethod
+    def traced(self) -> tuple[Any, Any]:
+        """Return what is exported as ONNX: the network, and an example of inputs."""
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """Names of the layers, and their kinds; none of an ONNX file."""
+        return {}
+
+    def without_head(self) -> Self:
+        """Return the network as one that gives features only, for `LinearHead.fit`."""
+        return replace(self, embeds=True, classes=())
+
+    def with_head(self, layer: "LinearHead") -> "Network":
+        """Return the network with another last layer."""
+        rule = "left out for a network whose last layer is fixed"
+        _check.fail("extract.load", "head", rule, f"{layer}, for {self.name}")
+
+    def prepare(self, inputs: Sequence[Any]) -> Any:
+        """Return a batch for the network.
+
+        Parameters
+        ----------
+        inputs
+            Images, as arrays (h, w, 3) or (h, w) of bytes, or as images of Pillow; or
+            texts.
+        """
+        # A model of images and texts takes both.
+        if self.kind == "image" and not isinstance(inputs[0], str):
+            return self.transform([as_image(one, self.mode) for one in inputs])
+        return self.transform(list(inputs))
+
+    def apply(
+        self,
+        inputs: Any,
+        *,
+        labels: ArrayLike | None = None,
+        groups: Any = None,
+        ids: Any = None,
+        unknown: bool = False,
+        out: str | Path | None = None,
+        step: Any = None,
+        layers: Sequence[str] = (),
+        batch_size: int | None = None,
+        device: Any = None,
+        invalid: Invalid = "error",
+        progress: bool = True,
+    ) -> Outputs:
+        """Return the outputs of images or texts.
+
+        Parameters
+        ----------
+        inputs
+            Images (arrays (h, w, 3) or (h, w) of bytes, or images of Pillow), texts,
+            or rows of numbers.
+        labels, groups, ids, unknown, out, layers
+            As in :func:`openset.extract.extract`.
+        step
+            As in :func:`openset.extract.extract`. Its `epsilon` is meant for pixels in
+            [0, 1], unless it has its own `std`.
+        batch_size
+            Number of samples per batch. Default: 8 on a CPU, where larger batches are
+            slower, else 64.
+        device
+            Device to run on. Default: CUDA if there is one.
+        invalid
+            As in :func:`openset.extract.extract`. With ``"keep"`` an image file that is
+            damaged, or not an image, gets a row of NaN; it is in no batch, so that the
+            others have the outputs they have without it.
+        progress
+            Show a progress bar, if standard error is a terminal.
+        """
+        _check.one_of(_CALLER, "invalid", invalid, get_args(Invalid))
+        if len(inputs) == 0:
+            _check.fail(_CALLER, "inputs", "at least one sample", "none")
+        device, usual = self._place(device)
+        size = usual if batch_size is None else batch_size
+        _check.positive_int(_CALLER, "batch_size", size)
+        if step is not None and step.std is None and self.std is not None:
+            step = replace(step, std=self.std)
+        keeps = invalid == "keep"
+        return self.outputs(
+            _Batches(self, inputs, labels, size, keeps_damaged=keeps),
+            step=step,
+            layers=layers,
+            device=device,
+            groups=groups,
+            ids=ids,
+            unknown=unknown,
+            out=out,
+            invalid=invalid,
+            progress=progress,
+        )
+
+    def _place(self, device: Any) -> tuple[Any, int]:
+        """Return where to run, and the usual number of samples per batch."""
+        return device, _AT_ONCE
+
+
+@dataclass(frozen=True, eq=False)
+class _Batches:
+    """Prepared batches with labels, in order."""
+
+    network: Network
+    inputs: Sequence[Any]
+    labels: ArrayLike | None
+    size: int
+    keeps_damaged: bool = False
+
+    def __len__(self) -> int:
+        return math.ceil(len(self.inputs) / self.size)
+
+    def __iter__(self) -> Iterator[Any]:
+        mended = Mended(self.inputs)
+        inputs = mended if self.keeps_damaged else self.inputs
+        start = 0
+        samples: list[Any] = []
+        for row in range(len(inputs)):
+            sample = inputs[row]
+            if row in mended.damaged:
+                continue
+            if len(samples) == self.size:  # damaged ones behind it are with it
+                yield self._batch(samples, range(start, row), mended.damaged)
+                start, samples = row, []
+            samples.append(sample)
+        yield self._batch(samples, range(start, len(inputs)), mended.damaged)
+
+    def _batch(self, samples: list[Any], rows: range, damaged: set[int]) -> Any:
+        made = self.network.prepare(samples or [blank()])
+        labels = None if self.labels is None else np.asarray(self.labels)
+        mine = None if labels is None else labels[rows.start : rows.stop]
+        batch: Any
+        if isinstance(made, Mapping):
+            batch = dict(made) | ({} if mine is None else {"labels": mine})
+        else:
+            batch = (made,) if mine is None else (made, mine)
+        is_read = np.array([row not in damaged for row in rows])
+        return batch if is_read.all() else WithGaps(batch, is_read)
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Resize, scale to [0, 1] and normalise; bytes stay bytes."""
+
+    side: int | None
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    dtype: str = "float32"
+
+    def __str__(self) -> str:
+        size = "of one size" if self.side is None else f"resized to {self.side} pixels"
+        colour = "grey" if len(self.std) == 1 else "RGB"
+        if self.dtype == "uint8":
+            return f"{colour}, {size}, as bytes"
+        scaled = f"scaled to [0, 1], mean {self.mean}, std {self.std}"
+        return f"{colour}, {size}, {scaled}"
+
+    def __call__(self, images: list[Any]) -> NDArray[Any]:
+        """Return the pixels of images, shape (n, channels, h, w)."""
+        if self.side is not None:
+            images = [one.resize((self.side, self.side)) for one in images]
+        sizes = sorted({one.size for one in images})
+        if len(sizes) > 1:
+            got = f"none, and sizes {sizes[0]} and {sizes[1]}"
+            _check.fail(_CALLER, "side", "given for images of several sizes", got)
+        rows = np.stack([np.atleast_3d(np.asarray(one)) for one in images])
+        pixels = rows.transpose(0, 3, 1, 2)
+        if self.dtype == "uint8":
+            return np.ascontiguousarray(pixels)
+        scaled = pixels.astype(np.float32) / np.float32(255)
+        mean, std = (
+            np.array(one, np.float32)[:, None, None] for one in (self.mean, self.std)
+        )
+        return (scaled - mean) / std
+
+
+def pixels_of(
+    n_channels: int,
+    side: int | None,
+    mean: Sequence[float] | None,
+    std: Sequence[float] | None,
+    dtype: str = "float32",
+) -> Pixels:
+    """Return how images are prepared for a network that does not say so itself."""
+    if n_channels not in MODES:
+        rule = "one for grey or RGB images, of 1 or 3 channels"
+        _check.fail("extract.load", "network", rule, f"one for {n_channels}")
+    if side is not None:
+        _check.positive_int("extract.load", "side", side)
+    given = {"mean": mean or (0.0,) * n_channels, "std": std or (1.0,) * n_channels}
+    for name, values in given.items():
+        if len(values) != n_channels or (name == "std" and min(values) <= 0):
+            rule = f"{n_channels} numbers, one per channel, std positive"
+            _check.fail("extract.load", name, rule, tuple(values))
+    return Pixels(side, tuple(given["mean"]), tuple(given["std"]), dtype)
+
+
+def blank() -> NDArray[np.uint8]:
+    """Return a blank image, to try a network with."""
+    return np.zeros((64, 64, 3), np.uint8)
+
+
+def as_image(one: Any, mode: str = "RGB") -> Any:
+    """Return an image as one of Pillow, in colour or grey."""
+    pillow = _extras.optional(_CALLER, "PIL.Image", name="vision")
+    if isinstance(one, np.ndarray):
+        one = pillow.fromarray(one.squeeze())
+    return lazy_inputs.converted(one, mode)
+
+
+def listed(values: Mapping[str, Any]) -> str:
+    """Return settings as words."""
+    return ", ".join(f"{key} {value}" for key, value in values.items())

@@ -1,0 +1,154 @@
+"""ODIN: inputs moved by a small step along a gradient, before a network runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from openset import _check, _extras
+from openset.extract.head import logits_of
+
+with _extras.importing("openset.extract", "torch"):
+    import torch
+    from torch import Tensor, nn
+
+_ODIN = "odin:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Odin:
+    r"""ODIN's input step: towards a larger probability of the predicted class.
+
+    .. math:: x' = x + \varepsilon\,\mathrm{sign}\bigl(
+              \nabla_x \log \max_c \mathrm{softmax}_c(f(x) / T)\bigr)
+
+    This raises the probability of known samples more than that of unknown ones. Give it
+    to :func:`openset.extract.extract`; ODIN is ``MSP(temperature=T)`` on the outputs it
+    returns. Other detectors may be fitted on and score such outputs, too.
+
+    Parameters
+    ----------
+    temperature
+        T, which the logits are divided by.
+    epsilon
+        Length of the step, in units of the network's inputs; with `std`, in units of
+        the inputs before they were divided by `std`. Liang et al. chose it on known
+        samples and on unknowns of another kind than in the test; 0.0014 is their value
+        for DenseNet on CIFAR-10.
+    std
+        What the pixels of each channel were divided by, if `epsilon` is meant for
+        pixels in [0, 1].
+
+    References
+    ----------
+    Liang, Li and Srikant, "Enhancing the reliability of out-of-distribution image
+    detection in neural networks", ICLR 2018.
+
+    Examples
+    --------
+    The step of this network raises its first input, and with it the larger logit.
+
+    >>> network = nn.Linear(2, 2)
+    >>> _ = network.load_state_dict({"weight": torch.eye(2), "bias": torch.zeros(2)})
+    >>> step = Odin(temperature=1, epsilon=0.5)
+    >>> step.moved(network, (torch.tensor([[2.0, 1.0]]),), {})[0]
+    (tensor([[2.5000, 0.5000]]),)
+    """
+
+    temperature: float = 1000.0
+    epsilon: float = 0.0014
+    std: tuple[float, ...] | None = None
+
+    def __post_init__(self) -> None:
+        t = _check.number("Odin", "temperature", self.temperature, low=0, open_low=True)
+        object.__setattr__(self, "temperature", t)
+        epsilon = _check.number("Odin", "epsilon", self.epsilon, low=0)
+        object.__setattr__(self, "epsilon", epsilon)
+        if self.std is not None:
+            std = [
+                _check.number("Odin", "std", one, low=0, open_low=True)
+                for one in self.std
+            ]
+            object.__setattr__(self, "std", tuple(std))
+
+    @property
+    def words(self) -> str:
+        """The step in words, for :class:`openset.Outputs`; :meth:`of` reads them.
+
+        Examples
+        --------
+        >>> Odin(std=(0.5, 0.25)).words
+        'odin:temperature=1000.0,epsilon=0.0014,std=0.5 0.25'
+        >>> Odin.of(Odin(std=(0.5, 0.25)).words) == Odin(std=(0.5, 0.25))
+        True
+        """
+        std = "" if self.std is None else f",std={' '.join(map(str, self.std))}"
+        return f"{_ODIN}temperature={self.temperature},epsilon={self.epsilon}{std}"
+
+    @classmethod
+    def of(cls, words: str) -> "Odin":
+        """Make the step that :attr:`words` describes; "odin" alone: the defaults."""
+        try:
+            _, _, rest = words.partition(_ODIN)
+            if not f"{words}:".startswith(_ODIN):
+                raise ValueError(words)  # noqa: TRY301
+            given: dict[str, Any] = dict(
+                one.split("=") for one in rest.split(",") if one
+            )
+            std = given.pop("std", None)
+            options: dict[str, Any] = {key: float(one) for key, one in given.items()}
+            if std is not None:
+                options["std"] = tuple(map(float, std.split()))
+            return cls(**options)
+        except (ValueError, TypeError) as error:
+            rule = f"that of ODIN, {_ODIN}temperature=NUMBER,epsilon=NUMBER"
+            remedy = "Only the code that perturbed the inputs can perturb others"
+            msg = _check.must(
+                rule, caller="Odin.of", name="step", got=repr(words), remedy=remedy
+            )
+            raise ValueError(msg) from error
+
+    def moved(
+        self, model: nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the arguments of the model after the step.
+
+        Weights collect no gradients.
+        """
+        given: dict[Any, Any] = dict(enumerate(arguments)) | dict(keywords)
+        tensors = {k: one for k, one in given.items() if isinstance(one, Tensor)}
+        places = [k for k, one in tensors.items() if one.is_floating_point()]
+        if len(places) != 1:
+            rule = "one tensor of real numbers, which can be changed by a small step"
+            got = ", ".join(str(one.dtype) for one in tensors.values()) or "no tensor"
+            remedy = (
+                "Convert bytes of images to numbers in the loader. Texts cannot be "
+                "changed by a step: the numbers of their tokens have no gradient"
+            )
+            _check.fail("Odin", "inputs", rule, got, remedy, TypeError)
+        (place,), n = places, len(arguments)
+        inputs = given[place]
+        with torch.inference_mode(mode=False), torch.enable_grad():
+            given[place] = start = inputs.detach().clone().requires_grad_()
+            output = model(*(given[i] for i in range(n)), **_named(given))
+            logits = logits_of("Odin", output) / self.temperature
+            best = logits.log_softmax(dim=-1).amax(dim=-1)
+            (gradient,) = torch.autograd.grad(best.sum(), start)
+        step = gradient.sign()
+        if self.std is not None:
+            if step.ndim < 2 or step.shape[1] != len(self.std):
+                rule = "a number for each channel of the inputs"
+                got = f"{len(self.std)} for inputs of shape {tuple(step.shape)}"
+                _check.fail("Odin", "std", rule, got)
+            shape = (1, -1, *[1] * (step.ndim - 2))
+            step = step / step.new_tensor(self.std).reshape(shape)
+        given[place] = inputs + self.epsilon * step
+        return tuple(given[i] for i in range(n)), _named(given)
+
+
+def _named(given: Mapping[Any, Any]) -> dict[str, Any]:
+    return {k: one for k, one in given.items() if isinstance(k, str)}
+
+
+def words_of(step: Any) -> str:
+    """Return the words of a step; for a step of the caller's own, its class."""
+    return "" if step is None else str(getattr(step, "words", type(step).__name__))

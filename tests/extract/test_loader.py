@@ -1,0 +1,311 @@
+"""Taking the outputs of a network."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+from torch._dynamo.testing import CompileCounter
+from torch.utils.data import (
+    DataLoader,
+    RandomSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
+from torch.utils.data.distributed import DistributedSampler
+
+from openset import Outputs
+from openset.extract import extract
+
+N, BATCH = 23, 5
+
+
+def network(*, bias=True, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 4, bias=bias)
+    )
+
+
+def dataset(seed=1):
+    torch.manual_seed(seed)
+    return TensorDataset(torch.randn(N, 6), torch.arange(N) % 5 - 1)
+
+
+def loader(**options):
+    return DataLoader(dataset(), batch_size=BATCH, **options)
+
+
+def by_hand(model):
+    """Return logits and features of all samples at once: the slow, obvious way."""
+    inputs, labels = dataset().tensors
+    model.eval()
+    with torch.no_grad():
+        features = model[:-1](inputs)
+        return model[-1](features).numpy(), features.numpy(), labels.numpy()
+
+
+def check(outputs, model):
+    logits, features, labels = by_hand(model)
+    assert_allclose(outputs.logits, logits, atol=1e-6)
+    assert_allclose(outputs.features, features, atol=1e-6)
+    assert_array_equal(outputs.labels, labels)
+    assert_array_equal(outputs.weight, model[-1].weight.detach())
+    again = outputs.features @ outputs.weight.T + outputs.bias
+    assert_allclose(again, outputs.logits, atol=1e-5)
+
+
+def test_outputs_are_those_of_the_network_in_order_and_without_padding():
+    model = network()
+    outputs = extract(model, loader())
+    assert len(outputs) == N
+    check(outputs, model)
+
+
+def test_a_folder_holds_the_same_and_is_mapped(tmp_path):
+    model = network()
+    outputs = extract(model, loader(), out=tmp_path / "test", classes=list("abcd"))
+    assert isinstance(outputs.logits, np.memmap)
+    check(outputs, model)
+    assert outputs.classes == ("a", "b", "c", "d")
+    assert_array_equal(Outputs.load(tmp_path / "test").logits, outputs.logits)
+    assert [path.name for path in tmp_path.iterdir()] == ["test"]
+
+
+def test_modes_and_gradients_are_as_before():
+    model = network().train()
+    model[1].eval()  # one frozen layer among training ones
+    extract(model, loader())
+    assert [module.training for module in model] == [True, False, True, True]
+    assert torch.is_grad_enabled()
+    assert not model[-1]._forward_hooks
+
+
+def test_a_missing_bias_is_zeros():
+    outputs = extract(network(bias=False), loader())
+    assert_array_equal(outputs.bias, np.zeros(4))
+
+
+@pytest.mark.parametrize(
+    "batch",
+    [
+        lambda x, y: {"input": x, "labels": y},
+        lambda x, y: [x, y],
+        lambda x, y: (x, y.tolist()),
+    ],
+)
+def test_batches_come_in_several_shapes(batch):
+    class Named(nn.Sequential):
+        def forward(self, input):  # noqa: A002  # the loader's name for it
+            return {"logits": super().forward(input)}
+
+    model = Named(*network())
+    outputs = extract(model, (batch(x, y) for x, y in loader()))
+    check(outputs, nn.Sequential(*model))
+
+
+def test_unlabelled_batches_give_unlabelled_outputs():
+    outputs = extract(network(), [x for x, _ in loader()])
+    assert outputs.labels is None
+    assert len(outputs) == N
+
+
+def test_half_precision_is_kept_and_bfloat16_widened():
+    assert extract(network().half(), [torch.ones(2, 6).half()]).logits.dtype == "f2"
+    outputs = extract(network().bfloat16(), [torch.ones(2, 6).bfloat16()])
+    assert outputs.logits.dtype == "f4"
+
+
+class Failing(nn.Sequential):
+    """A network whose machine breaks down on the third batch."""
+
+    calls, breaks = 0, True
+
+    def forward(self, inputs):
+        """Fail once."""
+        type(self).calls += 1
+        if self.breaks and self.calls == 4:  # the first batch runs twice
+            msg = "broken"
+            raise RuntimeError(msg)
+        return super().forward(inputs)
+
+
+@pytest.fixture
+def failing():
+    Failing.calls, Failing.breaks = 0, True
+    return Failing(*network())
+
+
+def test_an_interrupted_run_leaves_nothing_behind(failing, tmp_path):
+    with pytest.raises(RuntimeError, match="broken"):
+        extract(failing, loader(), out=tmp_path / "test")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_result_survives_an_interrupted_run(failing, tmp_path):
+    extract(network(seed=5), loader(), out=tmp_path / "test")
+    with pytest.raises(RuntimeError, match="broken"):
+        extract(failing, loader(), out=tmp_path / "test")
+    check(Outputs.load(tmp_path / "test"), network(seed=5))
+
+
+def test_a_compiled_network_is_not_compiled_for_every_batch():
+    torch._dynamo.reset()
+    compiled = CompileCounter()
+    outputs = extract(torch.compile(network(), backend=compiled), loader())
+    check(outputs, network())
+    assert compiled.frame_count <= 3  # to find the head; for batches; for the last
+
+
+class Twice(nn.Module):
+    """A network that uses its last layer twice, or on tokens."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(6, 6)
+
+    def forward(self, x):
+        """Run it."""
+        return self.fc(self.fc(x))
+
+
+X = torch.ones(2, 6)
+ZEROS = torch.zeros(2, dtype=torch.int64)
+DEEP = nn.Sequential(*(nn.Linear(6, 6) for _ in range(30)), nn.Softmax(dim=1))
+DRAWN = WeightedRandomSampler(torch.ones(N), N)
+AGAIN = RandomSampler(dataset(), replacement=True)
+TWO = DistributedSampler(dataset(), num_replicas=2, rank=0, shuffle=False)
+
+
+@pytest.mark.parametrize(
+    ("model", "batches", "options", "said"),
+    [
+        (network(), [], {}, "loader must be non-empty"),
+        (network(), [(X, X, X, X)], {}, r"\(inputs, labels\).*got 4 parts"),
+        (network(), [(X, ZEROS, X)], {}, "ids must be strings"),
+        (network(), [(X, ZEROS[:1])], {}, "inputs and labels must have the same len"),
+        (network(), [(X, X[:, 0])], {}, "labels must be integers, got dtype float32"),
+        (network(), [X], {"out": "a.npz"}, "out must be the name of a folder"),
+        (network(), [(X, [0, 4])], {"out": "a"}, r"labels must be -1 or 0\.\.3.*unkno"),
+        (network(), [X], {"invalid": "drop"}, "invalid must be one of"),
+        (network(), [X], {"layers": ["x"]}, r"names of layers of .*\(0, 1, 2, 3\)"),
+        (network(), [X], {"layers": ["0", "0"]}, "each once"),
+        (network(), [X], {"head": "0.x"}, r"head must be a linear layer .*\(0, 3\)"),
+        (network(), [X], {"ids": ["a"]}, "same length"),
+        (network(), [X], {"groups": ["a"], "out": "a"}, "same length"),
+        (network(), [X, X.double()], {}, "double|Double"),
+        (nn.Linear(6, 1), [(X, [0, 1])], {}, r"got 1\. .*stack\(\[-z, z\], axis=1\)"),
+        (nn.Flatten(), [X], {}, r"got none: no nn\.Linear ran\. Name it.*Outputs\("),
+        (lambda x: x, [X], {}, r"model must be an nn.Module, got func"),
+        (DEEP, [X], {}, r"none; the last are 24, 25, .*, 29\. Name"),
+        (Twice(), [X], {}, "head 'fc' must be called once per pass"),
+        (Twice(), [X], {"head": "fc", "layers": ["fc"]}, "layer 'fc' must be call"),
+        (nn.Linear(6, 2), [X[:, None]], {}, r"must be of shape \(n, d\)"),
+        (network(), loader(drop_last=True), {}, "every sample once.*drop_last=True"),
+        (network(), loader(sampler=TWO), {}, "a DistributedSampler that pads"),
+        (network(), loader(sampler=DRAWN), {}, "draws with replacement"),
+        (network(), loader(sampler=AGAIN), {}, "draws with replacement"),
+        (network(), loader(shuffle=True), {"groups": ["a"] * N}, "one that shuffles"),
+        (network(), loader(shuffle=True), {"ids": ["a"] * N}, "one that shuffles"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_extracted_is_named(
+    tmp_path, monkeypatch, *, model, batches, options, said
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=said):
+        extract(model, batches, **options)
+    assert list(tmp_path.iterdir()) == []
+    if isinstance(model, nn.Module):
+        assert not any(one._forward_hooks for one in model.modules())
+
+
+@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"sampler": range(N)}])
+def test_one_name_for_all_fits_any_order(options):
+    found = extract(network(), loader(**options), groups="one name for all")
+    assert set(found.groups) == {"one name for all"}
+
+
+def test_features_alone_have_labels_of_other_classes():
+    whole = extract(network(), loader())
+    batches = [(x, y + 7) for x, y in loader()]
+    found = extract(network(), batches, features_only=True)
+    assert (found.logits, found.weight) == (None, None)
+    assert_array_equal(found.features, whole.features)
+    assert found.labels.max() == 10
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_layers_side_by_side_are_means_of_their_channels(tmp_path, folder):
+    """A convolution's over pixels; a block's tokens count as places."""
+
+    class Blocks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv, self.fc = nn.Conv2d(3, 4, 3), nn.Linear(4, 2)
+            self.block = nn.Identity()
+
+        def forward(self, x):
+            tokens = self.conv(x).flatten(2).transpose(1, 2)
+            tokens = self.block((tokens, None))[0]
+            return self.fc(tokens.mean(dim=1))
+
+    torch.manual_seed(0)
+    model, images = Blocks().eval(), torch.randn(5, 3, 6, 6)
+    out = tmp_path / "out" if folder else None
+    found = extract(model, [images[:3], images[3:]], layers=["conv", "block"], out=out)
+    with torch.no_grad():
+        expected = model.conv(images).mean(dim=(2, 3))
+    assert found.layers == (("conv", 4), ("block", 4))
+    assert_allclose(found.by_layer()["conv"].features, expected, atol=1e-6)
+    assert_allclose(found.by_layer()["block"].features, expected, atol=1e-6)
+    assert found.weight is None
+
+
+@pytest.mark.parametrize("folder", [None, "out"])
+def test_nan_of_the_network_is_kept_if_wanted(tmp_path, folder):
+    inputs = torch.randn(5, 6)
+    inputs[3] = float("nan")
+    out = None if folder is None else tmp_path / folder
+    found = extract(network(), [inputs[:2], inputs[2:]], out=out, invalid="keep")
+    assert found.is_invalid.tolist() == [False, False, False, True, False]
+    with pytest.raises(ValueError, match="NaN"):
+        extract(network(), [inputs])
+
+
+class Named(torch.utils.data.Dataset):
+    """Samples with labels and paths, as many loaders of images give them."""
+
+    def __len__(self):
+        return N
+
+    def __getitem__(self, row):
+        inputs, labels = dataset().tensors
+        return inputs[row], labels[row], f"images/{row:03}.png"
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_groups_and_ids_are_kept(tmp_path, folder):
+    out = tmp_path / "outputs" if folder else None
+    named = extract(
+        network(), DataLoader(Named(), batch_size=BATCH), out=out, groups="street"
+    )
+    assert named.ids.tolist() == [f"images/{row:03}.png" for row in range(N)]
+    assert set(named.groups) == {"street"}
+    groups, ids = [str(i % 3) for i in range(N)], [f"id {i}" for i in range(N)]
+    out = tmp_path / "others" if folder else None
+    found = extract(network(), loader(), out=out, groups=groups, ids=ids)
+    assert found.groups.tolist() == groups
+    assert found.ids.tolist() == ids
+    arrays = {"groups": np.array(groups), "ids": np.array(ids)}
+    assert extract(network(), loader(), **arrays).ids.tolist() == ids
+
+
+def test_unknown_samples_are_labelled_so_whatever_their_labels():
+    found = extract(network(), loader(), unknown=True)
+    assert_array_equal(found.labels, np.full(N, -1))
+    inputs = dataset().tensors[0]
+    wild = DataLoader(TensorDataset(inputs, torch.full((N,), 321)), batch_size=BATCH)
+    assert_array_equal(extract(network(), wild, unknown=True).labels, np.full(N, -1))
+    bare = extract(network(), DataLoader(inputs, batch_size=BATCH), unknown=True)
+    assert_array_equal(bare.labels, np.full(N, -1))

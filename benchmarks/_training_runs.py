@@ -235,7 +235,7 @@ def _need_same_pixels(out: Path, name: str, note: str, budgets: list[float]) -> 
 def _problems(data: Any, name: str) -> Callable[[int | str, int], dict[str, Any]]:
     """Return a function that gives the data of a job; inner problems are cut once."""
     from openset import datasets, protocols
-    from openset.train.tuning import inner_problems
+    from openset.train.tune import inner_problems
 
     cuts: dict[tuple[str, int], Any] = {}
 

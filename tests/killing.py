@@ -47,9 +47,9 @@ def forking():
     context.set_forkserver_preload(
         [
             *("openset.bench._run", "sklearn.datasets", "array_api_compat.numpy"),
-            *("tests.unit.bench.test_kill", "tests.unit.train.loop.test_resume"),
+            *("tests.unit.bench.test_kill", "tests.train.test_run"),
             *("tests.rejector.test_files", "tests.unit.test_saving_outputs"),
-            *("tests.unit.test_nothing_lost", "tests.unit.train.test_nothing_lost"),
+            *("tests.unit.test_nothing_lost", "tests.train.test_nothing_lost"),
             *("tests.unit.integrations.test_torchmetrics", "openset.cli.train"),
             "lightning_fabric",  # training imports it, which takes seconds
         ]

@@ -1,13 +1,300 @@
-"""A finished run: its files, and its network used again."""
+"""A trained network is used again: in the process that trained it, and in another."""
 
 import json
+from dataclasses import replace
 
+import numpy as np
+import pytest
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
 
-from openset import Scores, detectors
-from openset.train import Odin
-from tests.train.tiny import fit_tiny, image_data
+from openset import Rejector, Scores, detectors
+from openset._types import ArtefactError
+from openset.datasets import cut
+from openset.integrations.onnx import export
+from openset.integrations.torch import OpenSetModule
+from openset.train import Odin, Trained, extract, fit, methods, recipe
+from openset.train.augment import Pipeline
+from openset.train.plan import Spec
+from tests.train.tiny import (
+    fit_tiny,
+    image_data,
+    image_network,
+    last_unknown,
+    rows_data,
+    rows_network,
+)
+
+NAMES = tuple(methods.REGISTRY.built_in())
+
+
+def inputs_of(data):
+    """Return the inputs of the test part, in the order of its outputs."""
+    return cut(data, last_unknown(data)).test.inputs
+
+
+def assert_same(found, expected):
+    for name in ("logits", "features", "weight", "bias"):
+        ours, theirs = getattr(found, name), getattr(expected, name)
+        assert (ours is None) == (theirs is None), name
+        if ours is not None:
+            assert_array_equal(ours, theirs, name)
+    assert found.classes == expected.classes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_method_answers_the_same_after_loading(name, tmp_path):
+    is_image = name in ("noise", "overlay", "arpl_cs")
+    data = image_data(side=32) if is_image else rows_data()
+    options = {"epochs": 1, "network": "osrci" if is_image else "mlp"}
+    if name == "arpl_cs":
+        options["network"] = image_network(3)
+    trained = fit_tiny(data, method=name, out=tmp_path, **options)
+    own = {"network": image_network(3)} if name == "arpl_cs" else {}
+    loaded = Trained.load(tmp_path)
+    assert loaded.learner is None
+    inputs = inputs_of(data)
+    for one, how in ((trained, {}), (loaded, own)):
+        assert_same(one.apply(inputs, **how), trained.outputs["test"])
+
+
+@pytest.mark.usefixtures("import_torchvision")
+@pytest.mark.parametrize(
+    "network", ["classifier32", "osrci", "mlp", "torchvision:mobilenet_v3_small"]
+)
+def test_every_network_is_made_again(network, tmp_path):
+    data = image_data(side=28)
+    fit_tiny(data, network=network, epochs=1, side=32, out=tmp_path)
+    loaded = Trained.load(tmp_path)
+    assert loaded.shape == (3, 28, 28)
+    assert_same(loaded.apply(inputs_of(data)), loaded.outputs["test"])
+
+
+def test_labels_and_groups_go_with_the_outputs(tmp_path):
+    trained = fit_tiny(epochs=1)
+    found = trained.apply(inputs_of(rows_data())[:2], labels=[0, -1], groups=["a", "b"])
+    assert found.labels.tolist() == [0, -1]
+    assert found.groups.tolist() == ["a", "b"]
+    assert trained.apply(inputs_of(rows_data())[:2]).labels is None
+
+
+def test_the_model_goes_on_to_extraction_and_rejection(tmp_path):
+    data = image_data(side=20)
+    fit_tiny(data, network="osrci", side=16, epochs=2, out=tmp_path)
+    loaded = Trained.load(tmp_path)
+    model = loaded.model()
+    images = torch.from_numpy(inputs_of(data).transpose(0, 3, 1, 2).copy())
+    test = loaded.outputs["test"]
+    assert_array_equal(model(images).numpy(), test.logits)
+    again = extract(model, [images], head="learner.network.head", progress=False)
+    assert_array_equal(again.features, test.features)
+    known = loaded.outputs["validation"]
+    surrogate = test.take(test.labels == -1)
+    fitted = detectors.make("maxlogit").fit(loaded.outputs["train"])
+    rejector = Rejector.calibrate(fitted, known=known, surrogate=surrogate)
+    result = OpenSetModule(model, rejector)(images)
+    assert_array_equal(result.classes.numpy(), rejector.predict(test))
+    assert not model.training
+    assert not any(p.requires_grad for p in model.parameters())
+
+
+@pytest.mark.parametrize("is_image", [True, False])
+def test_odins_step_moves_pixels_and_rows(is_image):
+    std = (0.5, 1.0, 2.0) if is_image else (1.0,)
+    data = image_data(side=32) if is_image else rows_data()
+    pixels = Pipeline(std=std, mean=(0.5, 0.5, 0.5)) if is_image else Pipeline()
+    trained = fit(
+        method="softmax", data=data, protocol=last_unknown(data), accelerator="cpu",
+        network="osrci" if is_image else "mlp", progress=False,
+        recipe=replace(recipe("torchosr"), pipeline=pixels, epochs=1, batch=8),
+    )  # fmt: skip
+    model, inputs = trained.model(), inputs_of(data)
+    start = model.learner.prepared(model.tensor(inputs)).requires_grad_()
+    (model(start) / 2).log_softmax(dim=1).amax(dim=1).sum().backward()
+    scale = torch.tensor(std).reshape(-1, 1, 1) if is_image else 1
+    expected = model(start.detach() + 0.1 * start.grad.sign() / scale)
+    found = trained.apply(inputs, step=Odin(temperature=2, epsilon=0.1))
+    assert_allclose(found.logits, expected, atol=1e-5)
+    assert np.abs(found.logits - trained.outputs["test"].logits).max() > 1e-4
+
+
+def test_a_model_of_ones_own_must_be_brought_again(tmp_path):
+    data = rows_data()
+
+    def own():
+        return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+
+    trained = fit_tiny(data, network=own(), out=tmp_path)
+    loaded = Trained.load(tmp_path)
+    with pytest.raises(ValueError, match=r"network must be a model like .*Sequential"):
+        loaded.apply(inputs_of(data))
+    found = loaded.apply(inputs_of(data), network=own())
+    assert_same(found, trained.outputs["test"])
+    wrong = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
+    with pytest.raises(ArtefactError, match="does not fit the network"):
+        loaded.model(wrong)
+
+
+def test_without_a_checkpoint_there_is_no_model(tmp_path):
+    fit_tiny(epochs=1, out=tmp_path)
+    (tmp_path / "weights.safetensors").unlink()
+    with pytest.raises(ArtefactError, match="the run must be one with"):
+        Trained.load(tmp_path).model()
+
+
+def test_a_run_of_before_says_what_is_missing(tmp_path):
+    fit_tiny(epochs=1, out=tmp_path)
+    path = tmp_path / "trained.json"
+    record = json.loads(path.read_text())
+    del record["shape"]
+    path.write_text(json.dumps(record))
+    loaded = Trained.load(tmp_path)
+    assert "test" in loaded.outputs
+    with pytest.raises(ArtefactError, match="the run must be one with"):
+        loaded.model()
+
+
+def test_the_model_is_a_copy():
+    trained = fit_tiny(epochs=1)
+    before = [p.clone() for p in trained.learner.parameters()]
+    model = trained.model()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.zero_()
+    after = list(trained.learner.parameters())
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert all(p.requires_grad for p in after)
+
+
+@pytest.mark.parametrize("recipe", ["arpl", "ceplus", "torchosr"])
+def test_a_spec_survives_json(recipe):
+    data = image_data()
+    trained = fit_tiny(data, network="osrci", recipe=recipe, epochs=1)
+    spec = Spec.from_json(trained.spec)
+    assert spec.to_json() == trained.spec
+    assert spec == Spec.from_json(json.loads(json.dumps(spec.to_json())))
+    assert isinstance(spec.recipe.milestones, tuple)
+
+
+@pytest.mark.parametrize(
+    ("make", "inputs", "message"),
+    [
+        (rows_data, np.zeros((2, 3)), r"rows of 4 numbers, as in training.*\(2, 3\)"),
+        (
+            rows_data,
+            np.full((2, 4), np.nan),
+            r"^Trained.apply: data must be rows of finite",
+        ),
+        (
+            rows_data,
+            [["a", "b"]],
+            r"could not convert string",
+        ),
+        (rows_data, np.zeros((0, 4)), r"^Trained.apply: inputs must be at least one"),
+        (
+            image_data,
+            np.zeros((2, 20, 20), np.uint8),
+            r"images of 16 × 16, as in training, got shape \(2, 20, 20\)",
+        ),
+        (image_data, np.zeros((2, 16, 16)), r"^Trained.apply: data must be images as"),
+        (image_data, "a folder", r"^Trained.apply: data must be images as uint8"),
+        (image_data, ["a.png"], "Read image files with"),
+        (image_data, 5, r"^Trained.apply: data must be images as uint8"),
+    ],
+)
+def test_inputs_of_another_kind_are_refused(make, inputs, message):
+    network = "osrci" if make is image_data else "mlp"
+    trained = fit_tiny(make(), network=network, epochs=1)
+    with pytest.raises((ValueError, TypeError), match=message):
+        trained.apply(inputs)
+
+
+def test_a_trained_network_is_exported_with_its_rejector(tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    data = image_data(96, side=20)
+    trained = fit_tiny(data, network="osrci", side=16, epochs=1)
+    test = trained.outputs["test"]
+    rejector = Rejector.calibrate(
+        detectors.make("energy").fit(trained.outputs["train"]),
+        known=trained.outputs["validation"],
+        surrogate=test.take(test.labels == -1),
+        accept_risk=True,  # one epoch teaches next to nothing
+    )
+    model = trained.model()
+    path = export(rejector, tmp_path / "open.onnx", model, example=model.example)
+    session = onnxruntime.InferenceSession(str(path))
+    images = inputs_of(data).transpose(0, 3, 1, 2)
+    (given,) = session.get_inputs()
+    classes, known = session.run(["class", "knownness"], {given.name: images})
+    assert_array_equal(classes, rejector.predict(test))
+    assert_allclose(known, rejector.known(test), rtol=1e-5)
+
+
+def test_images_of_any_shape_are_brought_to_size():
+    trained = fit_tiny(image_data(side=16), network="osrci", side=16, epochs=1)
+    tall = torch.from_numpy(np.zeros((2, 3, 24, 16), np.uint8))
+    assert trained.model()(tall).shape == (2, 3)
+
+
+def test_a_run_comes_back_from_its_folder(tmp_path):
+    trained = fit_tiny(out=tmp_path / "run")
+    back = Trained.load(tmp_path / "run")
+    assert back.spec == trained.spec
+    assert back.log == trained.log
+    assert back.learner is None
+    for part, outputs in trained.outputs.items():
+        assert_array_equal(back.outputs[part].logits, outputs.logits)
+        assert_array_equal(back.outputs[part].features, outputs.features)
+        assert_array_equal(back.outputs[part].groups, outputs.groups)
+        assert_array_equal(back.outputs[part].weight, outputs.weight)
+        assert back.outputs[part].classes == outputs.classes
+    for rule, scores in trained.scores.items():
+        assert_array_equal(back.scores[rule].known, scores.known)
+    assert back.evaluate() == trained.evaluate()
+    assert repr(back) == repr(trained)
+    lines = (tmp_path / "run" / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == trained.log
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"seed": 1}, "seed"),
+        ({"method": "ceplus"}, "method"),
+        ({"epochs": 4}, "recipe"),
+        ({"lr": 0.2}, "recipe"),
+        ({"options": {"smoothing": 0.1}}, "options"),
+        ({"validation": 0.2}, "protocol, samples"),
+        ({"network": rows_network(3)}, "network"),
+        ({"data": rows_data(64)}, "samples"),
+    ],
+)
+def test_another_run_does_not_get_into_the_folder(tmp_path, change, named):
+    fit_tiny(out=tmp_path, epochs=1)
+    with pytest.raises(ValueError, match=rf"out must be .*differs in {named}.*\. "):
+        fit_tiny(**({"out": tmp_path, "epochs": 1} | change))
+
+
+def test_a_damaged_summary_is_named(tmp_path):
+    fit_tiny(out=tmp_path, epochs=1)
+    for text in ('{"kind": "openset.Trai', "[1]", '{"kind": "openset.Trained"}'):
+        (tmp_path / "trained.json").write_text(text)
+        with pytest.raises(ValueError, match=r"Expecting|Unterminated|convert|must be"):
+            fit_tiny(out=tmp_path, epochs=1)
+
+
+def test_an_empty_folder_holds_no_run(tmp_path):
+    with pytest.raises(FileNotFoundError, match="must be the folder of a finished run"):
+        Trained.load(tmp_path)
+
+
+def test_an_unknown_rule_is_refused():
+    trained = fit_tiny(epochs=1)
+    with pytest.raises(
+        ValueError, match="score must be one of 'published', 'maxlogit'"
+    ):
+        trained.evaluate("energy")
 
 
 def test_scores_of_a_name_have_the_scale_of_the_detector(tmp_path):

@@ -169,7 +169,7 @@ def take_over_training(run: Path, owner: str, ids: Collection[str]) -> None:
 
 
 def _last_checkpoint(folder: Path) -> int:
-    files = folder.glob("checkpoint.safetensors")
+    files = folder.glob("checkpoint.pt")
     return max((path.stat().st_mtime_ns for path in files), default=0)
 
 

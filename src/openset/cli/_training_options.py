@@ -32,7 +32,7 @@ _OPTIONS = {
             "nodes",
             "curves",
         ),
-        *("accelerator", "precision", "accumulate"),
+        *("accelerator", "precision"),
     )
 } | {
     "compiled": "--compile",

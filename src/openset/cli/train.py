@@ -217,13 +217,6 @@ def command(
             "that supports it, else 32-true)."
         ),
     ] = None,
-    accumulate: Annotated[
-        int,
-        typer.Option(
-            help="Split each batch into this many parts and add up their "
-            "gradients, to save memory."
-        ),
-    ] = 1,
     compiled: Annotated[
         bool | None,
         typer.Option(
@@ -272,7 +265,7 @@ def command(
         named = read_protocols(
             protocol, data, split, read, known=known, all_splits=all_splits
         )
-        grid = read_grid(tune or [], train.tuning.tunable(kind))
+        grid = read_grid(tune or [], train.tunable(kind))
         execution: dict[str, Any] = {
             "accelerator": accelerator,
             "devices": devices,
@@ -291,7 +284,6 @@ def command(
             "negatives": negatives,
             "max_train": max_train,
             "root": root,
-            "accumulate": accumulate,
             **changes,
         }
         numbers = range(seed, seed + _check.positive_int(_CALLER, "--seeds", seeds))

@@ -1,6 +1,7 @@
 """Running a study: results, resume, failures, names, lost workers."""
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -303,13 +304,11 @@ detectors: [msp]
         raise RuntimeError(msg)
 
     with monkeypatch.context() as patch:
-        patch.setattr("openset.train.loop._fit._finished", stop)
+        patch.setattr(import_module("openset.train.fit"), "_finished", stop)
         assert len(bench.run(study, tmp_path, backend="sequential").failed) == 1
-    assert len(list(tmp_path.glob("training/*/*/checkpoint.safetensors"))) == 1
+    assert len(list(tmp_path.glob("training/*/*/checkpoint.pt"))) == 1
     updates = []
-    monkeypatch.setattr(
-        "openset.train.loop._updates.Updates.__call__", lambda *a: updates.append(a)
-    )
+    monkeypatch.setattr("openset.train.run.Run._update", lambda *a: updates.append(a))
     assert bench.run(study, tmp_path, backend="sequential").n_run == 1
     assert updates == []  # all had been made
     assert not (tmp_path / "training").exists()

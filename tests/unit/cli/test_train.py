@@ -422,7 +422,6 @@ def test_names_of_method_and_recipe_are_listed_once(draws, flag):
             "^openset train: --set weight must be a number in ",
         ),
         (["-m", "softmax", *QUICK, "--recipe", "B"], "--recipe must be one of 'arpl'"),
-        (["-m", "softmax", *QUICK, "--accumulate", 0], "--accumulate must be an integ"),
         (["-m", "softmax", *QUICK, "--nodes", 2], "--nodes must be 1 unless"),
         (
             ["-m", "softmax", *QUICK, "--split", "7"],

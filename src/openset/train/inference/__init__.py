@@ -1,1 +1,0 @@
-"""Using networks: outputs of any network, and of a finished training run."""

@@ -1,1 +1,0 @@
-"""What to train, described before it starts, and where to train it."""

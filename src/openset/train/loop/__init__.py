@@ -1,1 +1,0 @@
-"""The training loop: batches, updates, one run, several runs on one device."""

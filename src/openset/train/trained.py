@@ -1,0 +1,282 @@
+"""`Trained`: a finished training run."""
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self, get_args
+
+from numpy.typing import ArrayLike
+from safetensors.torch import load_model, save_model
+from torch import nn
+
+from openset import _check, _io, _plugins, metrics
+from openset._types import ArtefactError
+from openset.extract.odin import Odin
+from openset.outputs import Invalid, Outputs
+from openset.scores import Scores
+from openset.train.batches import blank
+from openset.train.learner import Learner, make_learner
+from openset.train.model import TrainedNetwork, readable
+from openset.train.plan import Plan, Spec
+from openset.train.predict import Predictions, head_of, logit_scores
+
+_SCHEMA = 1
+_WEIGHTS = "weights.safetensors"
+_SCALES = {
+    "published": "as the method was published",
+    "maxlogit": "the largest logit",
+    "msp": "log-odds of the largest probability, as the detector msp",
+}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trained:
+    """A finished run: outputs of every part, scores of the test part, the log.
+
+    Attributes
+    ----------
+    spec
+        What was trained, as plain data.
+    outputs
+        `Outputs` by part: "train", "test" (or "test0", "test1", … with several test
+        splits), and "validation", "negative", "surrogate" where the protocol has them.
+    scores
+        Test `Scores` by score: "published" (the one the method was published with),
+        "maxlogit" and "msp": the scores of these detectors, msp as log-odds.
+    published
+        `Scores` of every part, by the score the method was published with.
+    log
+        One record per epoch.
+    learner
+        The trained module, in the process that trained it; None after :meth:`load`.
+    shape
+        Shape of one input tensor.
+    folder
+        Folder it was loaded from.
+    """
+
+    spec: dict[str, Any]
+    outputs: dict[str, Outputs]
+    scores: dict[str, Scores]
+    published: dict[str, Scores]
+    log: list[dict[str, Any]]
+    learner: Any = field(default=None, repr=False)
+    shape: tuple[int, ...] | None = None
+    folder: Path | None = None
+
+    def __repr__(self) -> str:
+        title = f"{self.spec['method']}, {self.spec['recipe']['epochs']} epochs"
+        found = metrics.openauc(self.scores["published"])
+        return f"Trained({title}, openauc={found:.4f})"
+
+    def evaluate(self, score: str = "published") -> metrics.Evaluation:
+        """Return all metrics of the test part, by one of the scores."""
+        _check.one_of("Trained.evaluate", "score", score, tuple(self.scores))
+        return metrics.evaluate(self.scores[score])
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the known classes, in the order of the logits."""
+        return next(iter(self.outputs.values())).classes
+
+    def model(self, network: Any = None) -> TrainedNetwork:
+        """Return the trained network as a module: images or rows in, logits out.
+
+        It takes images as uint8, shape (n, 3, h, w), and normalises them itself. Use it
+        with `extract`, with `OpenSetModule`, or with `export` and its ``example``.
+
+        Parameters
+        ----------
+        network
+            After :meth:`load`, if your own model was trained: a model of the same
+            structure; its weights are replaced.
+        """
+        spec = Spec.from_json(self.spec)
+        learner = copy.deepcopy(self.learner)
+        if learner is None:
+            learner = self._restored(spec, network)
+        learner.rotation = None  # it served the training alone
+        model = TrainedNetwork(learner, spec.recipe.pipeline, self.shape or ())
+        return model.eval().requires_grad_(requires_grad=False)
+
+    def _restored(self, spec: Spec, network: nn.Module | None) -> Learner:
+        """Rebuild the learner of a finished run, with its weights."""
+        caller = "Trained.model"
+        if network is None and " " in spec.network:  # class name and hash of a module
+            rule = f"a model like the one that was trained, {spec.network.split()[0]}"
+            _check.fail(caller, "network", rule, None)
+        path = (self.folder or Path()) / _WEIGHTS
+        if not path.exists() or self.shape is None:
+            remedy = "Train again with out="
+            _check.fail(
+                caller, "the run", f"one with {path}", "none", remedy, ArtefactError
+            )
+        learner = make_learner(spec, network or spec.network, blank(self.shape))
+        try:
+            load_model(learner, path)
+        except Exception as error:  # of safetensors, or that shapes differ
+            msg = f"{caller}: {path} does not fit the network ({error})"
+            raise ArtefactError(msg) from error
+        return learner
+
+    def apply(
+        self,
+        inputs: Any,
+        labels: ArrayLike | None = None,
+        groups: ArrayLike | None = None,
+        ids: ArrayLike | None = None,
+        *,
+        network: Any = None,
+        step: Odin | None = None,
+        layers: Sequence[str] = (),
+        invalid: Invalid = "error",
+        progress: bool = True,
+    ) -> Outputs:
+        """Return the network's outputs of new samples.
+
+        Parameters
+        ----------
+        inputs
+            Images as uint8, shape (n, h, w) or (n, h, w, 3), or rows of numbers.
+        labels, groups, ids
+            Labels, groups and ids of the samples, for `Outputs`; labels are ``0..K-1``,
+            or -1.
+        network
+            See :meth:`model`.
+        step
+            Changes the inputs before the network runs, see
+            :func:`openset.extract.extract`. For images, its `epsilon` is meant for
+            pixels in [0, 1].
+        layers
+            Names of layers, as in ``model().backbone.named_modules()``: the features
+            are the means of their channels, side by side, instead of those of the last
+            layer.
+        invalid
+            What to do with samples of which the network makes NaN, rows that are not
+            finite, and image files that are damaged or not images. ``"error"`` refuses
+            them; ``"keep"`` keeps them as rows of NaN, see :class:`openset.Outputs`.
+        progress
+            Show a progress bar in a terminal.
+        """
+        _check.one_of("Trained.apply", "invalid", invalid, get_args(Invalid))
+        model = self.model(network)
+        about: dict[str, Any] = {"labels": labels, "groups": groups, "ids": ids}
+        about |= {"classes": self.classes, "invalid": invalid}
+        gaps = readable(model, inputs) if invalid == "keep" else None
+        tensor = model.tensor(inputs) if gaps is None else gaps.batch
+        arrays = model.arrays(tensor, step=step, layers=layers, progress=progress)
+        if gaps is not None:
+            arrays |= gaps.filled({n: arrays[n] for n in ("logits", "features")})
+        head = {} if "layers" in arrays else head_of(model.learner)
+        return Outputs(**arrays, **about, **head)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write outputs, scores and, last, a summary, which marks the run as complete.
+
+        The folder holds ``outputs/<part>.npz``, ``published/<part>.npz``,
+        ``scores/<score>.npz``, ``weights.safetensors``, ``protocol.json`` and
+        ``trained.json``.
+        """
+        folder = Path(folder)
+        Spec.from_json(self.spec).protocol.save(folder / "protocol.json")
+        for part, outputs in self.outputs.items():
+            outputs.save(folder / "outputs" / f"{part}.npz")
+        for kind, table in (("published", self.published), ("scores", self.scores)):
+            for name, scores in table.items():
+                scores.save(folder / kind / f"{name}.npz")
+        if self.learner is not None:
+            with _io.replacing(folder / _WEIGHTS) as temporary:
+                save_model(self.learner, str(temporary))
+        found = {
+            rule: {
+                "openauc": metrics.openauc(scores),
+                "auroc": metrics.auroc(scores),
+                "accuracy": metrics.accuracy(scores),
+            }
+            for rule, scores in self.scores.items()
+        }
+        record = {
+            "kind": "openset.Trained",
+            "schema": _SCHEMA,
+            "spec": self.spec,
+            "test": found,
+            "scales": _SCALES,
+            "shape": self.shape,
+            "log": self.log,
+        }
+        _io.put(folder / "trained.json", json.dumps(record, indent=1) + "\n")
+        return folder
+
+    @classmethod
+    def load(cls, folder: str | Path, *, plugins: Sequence[str] = ()) -> Self:
+        """Read a finished run.
+
+        Parameters
+        ----------
+        folder
+            Folder of the run.
+        plugins
+            Training methods to import, as ``"package.module:Class"``. :meth:`model` of
+            a run with a method from outside needs it built in, registered, offered by
+            an installed package, or named here: a file does not decide what runs.
+        """
+        for text in plugins:  # a method registers itself
+            _plugins.imported(text, caller="Trained.load", name="plugins")
+        folder = Path(folder)
+        record = cls.record(folder)
+        if record is None:
+            msg = (
+                f"Trained.load: {folder} must be the folder of a finished run, got "
+                + ("one without trained.json" if folder.exists() else "no such folder")
+            )
+            raise FileNotFoundError(msg)
+        parts = sorted((folder / "outputs").glob("*.npz"))
+        published = sorted((folder / "published").glob("*.npz"))
+        rules = sorted((folder / "scores").glob("*.npz"))
+        return cls(
+            spec=record["spec"],
+            outputs={path.stem: Outputs.load(path) for path in parts},
+            scores={path.stem: Scores.load(path) for path in rules},
+            published={path.stem: Scores.load(path) for path in published},
+            log=record["log"],
+            shape=tuple(record["shape"]) if record.get("shape") else None,
+            folder=folder,
+        )
+
+    @classmethod
+    def of(cls, plan: Plan) -> Self | None:
+        """Return the run if it is finished already; raise if another one is."""
+        record = None if plan.out is None else cls.record(plan.out)
+        if plan.out is None or record is None:
+            return None
+        plan.spec.need_same(record["spec"], plan.out)
+        return cls.load(plan.out)
+
+    @staticmethod
+    def record(folder: Path) -> dict[str, Any] | None:
+        """Return the summary of a finished run, or None where there is none."""
+        path = folder / "trained.json"
+        if not path.exists():
+            return None
+        with _io.naming(path):
+            record = dict(json.loads(path.read_text("utf-8")))
+        kind, schema = record.get("kind"), record.get("schema")
+        if (kind, schema) != ("openset.Trained", _SCHEMA):
+            rule, got = f"a summary of schema {_SCHEMA}", f"{kind} {schema}"
+            _check.fail("Trained.load", str(path), rule, got, error=ArtefactError)
+        return record
+
+
+def collect(predictions: dict[str, Predictions]) -> dict[str, Any]:
+    """Return outputs and published scores by part, and test scores by score.
+
+    Several test splits are put together.
+    """
+    outputs = {part: found.outputs for part, found in predictions.items()}
+    published = {part: found.scores for part, found in predictions.items()}
+    tests = [part for part in predictions if part.startswith("test")]
+    scores = {"published": Scores.concat([published[part] for part in tests])}
+    scores |= logit_scores(Outputs.concat([outputs[part] for part in tests]))
+    return {"outputs": outputs, "published": published, "scores": scores}

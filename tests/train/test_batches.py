@@ -1,0 +1,396 @@
+"""Batches of samples and of negatives, and runs with negatives."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+
+from openset import datasets
+from openset.datasets import Dataset
+from openset.protocols import Protocol
+from openset.train import Execution, Job, fit, fit_jobs, tune
+from openset.train.augment import Pipeline
+from openset.train.batches import Batches
+from openset.train.run import Run
+from tests.train.tiny import (
+    fit_tiny,
+    image_data,
+    last_unknown,
+    others,
+    rows_data,
+)
+
+HERE = torch.device("cpu")
+
+
+CPU = Execution(accelerator="cpu", progress=False)
+
+
+def weights(trained):
+    return trained.learner.state_dict()
+
+
+def assert_same_weights(one, other):
+    one, other = weights(one), weights(other)
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
+
+
+def digits_problem():
+    """Return data and a protocol: five known, two unknown, three negative classes."""
+    digits = datasets.load("digits")
+    known, negative, unknown = digits.classes[:5], digits.classes[5:8], ("8", "9")
+    assert digits.classes[8:] == unknown
+    return digits, Protocol(
+        known=known, unknown=unknown, negative=negative, source="digits"
+    )
+
+
+def fit_digits(method, **changes):
+    digits, protocol = digits_problem()
+    usual = {"data": digits, "protocol": protocol, "recipe": "arpl", "epochs": 20}
+    usual |= {"lr": 0.05, "accelerator": "cpu", "progress": False}
+    return fit(method=method, **(usual | changes))
+
+
+@pytest.fixture(scope="module")
+def softmax():
+    return fit_digits("softmax")
+
+
+def confidence(trained):
+    """Return the mean largest probability of the unknown samples of the test."""
+    scores = trained.scores["msp"]
+    return float(np.asarray(scores.known)[np.asarray(scores.labels) == -1].mean())
+
+
+@pytest.mark.parametrize("method", ["entropic", "objectosphere", "outlier_exposure"])
+def test_negatives_lower_the_confidence_on_unknown_classes(method, softmax):
+    trained = fit_digits(method)
+    assert confidence(trained) < confidence(softmax) - 0.1
+    assert trained.evaluate()["accuracy"] > 0.95
+    assert trained.evaluate()["auroc"] > softmax.evaluate()["auroc"]
+
+
+def test_energies_are_bounded_by_fine_tuning_as_published(softmax):
+    network = softmax.learner.network
+    tuned = fit_digits("energy_bounded", network=network, epochs=10, lr=0.001)
+    assert tuned.evaluate()["auroc"] > softmax.evaluate()["auroc"]
+    assert tuned.evaluate()["accuracy"] > 0.95
+
+
+def negatives_of(trained):
+    return trained.outputs["negative"]
+
+
+def test_the_negative_classes_of_a_protocol_are_used():
+    trained = fit_digits("entropic", epochs=1)
+    assert set(negatives_of(trained).groups) == {"5", "6", "7"}
+
+
+def test_a_data_set_of_its_own_becomes_a_part_of_the_protocol(tmp_path):
+    data = rows_data()
+    trained = fit_tiny(data, method="entropic", epochs=1, out=tmp_path / "run")
+    protocol = trained.spec["protocol"]
+    assert (protocol["negative"], protocol["negative_source"]) == (["other"], "others")
+    assert set(negatives_of(trained).groups) == {"other"}
+    assert (negatives_of(trained).labels == -1).all()
+    assert "other" not in set(trained.outputs["test"].groups)
+    again = fit_tiny(data, method="entropic", epochs=1, out=tmp_path / "run")
+    assert again.learner is None  # read, not trained
+    with pytest.raises(ValueError, match="differs in protocol"):
+        fit_tiny(
+            data,
+            method="entropic",
+            negatives=others(data, name="more"),
+            epochs=1,
+            out=tmp_path / "run",
+        )
+
+
+def test_classes_that_are_known_or_tested_are_no_negatives():
+    digits, protocol = digits_problem()
+    plain = dataclasses.replace(protocol, negative=())
+    for negatives in (digits, "digits"):
+        trained = fit_digits(
+            "entropic", data=digits, protocol=plain, negatives=negatives, epochs=1
+        )
+        assert set(negatives_of(trained).groups) == {"5", "6", "7"}
+    listed = dataclasses.replace(
+        plain, classes=range(10), known=range(5), unknown=(8, 9)
+    )
+    trained = fit_digits("entropic", protocol=listed, negatives="digits", epochs=1)
+    assert trained.spec["protocol"]["negative"] == [5, 6, 7]
+    every = dataclasses.replace(plain, unknown=digits.classes[5:])
+    with pytest.raises(ValueError, match="negatives must be a data set with classes"):
+        fit_digits("entropic", protocol=every, negatives="digits", epochs=1)
+
+
+def test_unknown_classes_of_another_data_set_are_no_negatives(monkeypatch):
+    data = rows_data()
+    strange = dataclasses.replace(rows_data(name="strange"), inputs=-data.inputs)
+    protocol = Protocol(
+        known=data.classes, unknown=["class 1"], source="rows", unknown_source="strange"
+    )
+    monkeypatch.setattr(datasets, "load", lambda name, *_, **__: strange)
+    trained = fit_tiny(
+        data, method="entropic", protocol=protocol, negatives=strange, epochs=1
+    )
+    assert set(negatives_of(trained).groups) == {"class 0", "class 2", "class 3"}
+    n_train = len(strange.parts["train"])
+    assert len(negatives_of(trained)) == n_train * 3 // 4  # none of its test part
+
+
+def test_samples_of_no_class_can_be_negatives():
+    data = rows_data()
+    outside = Dataset(
+        inputs=-data.inputs[:9],
+        labels=[-1] * 9,
+        classes=["unused"],
+        unlisted="outside",
+        kind="table",
+        name="outside",
+    )
+    trained = fit_tiny(data, method="entropic", negatives=outside, epochs=1)
+    assert negatives_of(trained).groups.tolist() == ["outside"] * 9
+
+
+def test_files_of_negatives_are_read(tmp_path):
+    data = image_data()
+    others(data).save(tmp_path / "others.npz")
+    options = {"network": "osrci", "epochs": 1}
+    given = fit_tiny(data, method="entropic", **options)
+    read = fit_tiny(
+        data, method="entropic", negatives=tmp_path / "others.npz", **options
+    )
+    assert_same_weights(given, read)
+
+
+@pytest.mark.parametrize("side", [None, 18])
+def test_negatives_are_resized_like_the_training_images(side):
+    data = image_data(side=16)
+    larger = others(image_data(side=20))
+    grey = dataclasses.replace(larger, inputs=larger.inputs[..., 0])
+    for negatives in (larger, grey):
+        trained = fit_tiny(
+            data,
+            method="outlier_exposure",
+            negatives=negatives,
+            network="osrci",
+            epochs=1,
+            **({} if side is None else {"side": side}),
+        )
+        assert trained.spec["recipe"]["pipeline"]["side"] == (side or 16)
+        assert len(negatives_of(trained)) == 20
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"method": "entropic", "negatives": None},
+            "train.fit: negatives must be given for the method 'entropic', got none",
+        ),
+        (
+            {"method": "softmax", "negatives": others(rows_data())},
+            "negatives must be left out",
+        ),
+        (
+            {
+                "data": datasets.cut(rows_data(), last_unknown(rows_data())),
+                "method": "entropic",
+                "negatives": others(rows_data()),
+            },
+            "negatives must be left out",
+        ),
+        (
+            {"method": "entropic", "negatives": rows_data()},
+            "got another Dataset with label_set='rows'",
+        ),
+        (
+            {"method": "entropic", "negatives": others(image_data())},
+            "negative must be of kind 'table'",
+        ),
+        (
+            {
+                "method": "entropic",
+                "negatives": dataclasses.replace(
+                    others(rows_data()), inputs=np.zeros((20, 5), np.float32)
+                ),
+            },
+            r"negatives must be of shape \(4,\) like the training samples, got \(5,\)",
+        ),
+    ],
+)
+def test_impossible_negatives_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        fit_tiny(**changes)
+
+
+def test_another_file_of_the_same_name_is_not_the_training_data(tmp_path):
+    # A file names its data set: the negatives would be rows of the training data.
+    for folder, data in (("mine", rows_data()), ("theirs", others(rows_data()))):
+        (tmp_path / folder).mkdir()
+        dataclasses.replace(data, name="rows", label_set="rows").save(
+            tmp_path / folder / "rows.npz"
+        )
+    given = {"method": "entropic", "negatives": tmp_path / "theirs" / "rows.npz"}
+    with pytest.raises(ValueError, match="with another name than the training data"):
+        fit(data=tmp_path / "mine" / "rows.npz", progress=False, **given)
+
+
+def test_negatives_beside_those_of_the_protocol_are_refused():
+    with pytest.raises(ValueError, match="the protocol has negative classes"):
+        fit_digits("entropic", negatives=others(rows_data()), epochs=1)
+
+
+def batches_of(*, n_others=20, rank=0, world=1, per=1.0):
+    data = rows_data(62)  # 47 known samples: three batches of 13, one of 8
+    cut = datasets.cut(data, last_unknown(data))
+    protocol = dataclasses.replace(
+        cut.protocol, negative=("other",), negative_source="others"
+    )
+    negative = datasets.cut(data, protocol, negative=others(data, n_others)).negative
+    return Batches(
+        cut.train, Pipeline(), device=HERE, batch=13, seed=3, rank=rank,
+        world=world, negatives=negative, n_negatives=lambda n: round(per * n),
+    ), negative  # fmt: skip
+
+
+def drawn(batches, epoch=0):
+    return torch.cat([batch.negatives for batch in batches.epoch(epoch)])
+
+
+def test_each_batch_has_its_number_of_negatives():
+    batches, _ = batches_of(per=2.0)
+    sizes = [(len(b.labels), len(b.negatives)) for b in batches.epoch(0)]
+    assert sizes == [(13, 26)] * 3 + [(8, 16)]
+
+
+def test_all_negatives_come_before_one_comes_again():
+    batches, negative = batches_of(n_others=20, per=1.0)  # 47 are needed
+    rows = drawn(batches)[:, 0].numpy()
+    expected = np.sort(negative.inputs[:, 0])
+    for first in (0, 20):
+        assert_array_equal(np.sort(rows[first : first + 20]), expected)
+    assert set(rows[40:]) < set(expected)
+    assert not np.array_equal(rows[:20], rows[20:40])
+    assert not torch.equal(drawn(batches, 1), drawn(batches, 0))
+    assert torch.equal(drawn(batches, 1), drawn(batches, 1))
+
+
+def test_the_order_of_known_samples_is_that_without_negatives():
+    with_them, _ = batches_of()
+    data = rows_data(62)
+    cut = datasets.cut(data, last_unknown(data))
+    without = Batches(cut.train, Pipeline(), device=HERE, batch=13, seed=3)
+    for one, other in zip(with_them.epoch(2), without.epoch(2), strict=True):
+        assert torch.equal(one.inputs, other.inputs)
+        assert other.negatives is None
+
+
+def test_processes_share_negatives_out_among_them():
+    # More of them than needed: each is seen by one process at most.
+    shares = [batches_of(n_others=60, rank=r, world=2)[0] for r in range(2)]
+    rows = [set(drawn(one)[:, 0].tolist()) for one in shares]
+    assert not rows[0] & rows[1]
+    assert sum(map(len, rows)) == 47
+
+
+def image_job(**changes):
+    """Return a run with RandAugment, dropout and negatives of another size."""
+    data = image_data()
+    return Job.of(
+        method="outlier_exposure",
+        data=data,
+        protocol=last_unknown(data),
+        negatives=others(image_data(side=20)),
+        recipe="ceplus",
+        network="osrci",
+        side=16,
+        epochs=4,
+        batch=5,
+        **changes,
+    )
+
+
+def test_runs_that_take_turns_get_the_weights_they_get_alone():
+    alone = [fit_jobs([image_job(seed=seed)], CPU)[0] for seed in (0, 1)]
+    together = fit_jobs([image_job(seed=0), image_job(seed=1)], CPU)
+    for one, other in zip(alone, together, strict=True):
+        assert_same_weights(one, other)
+
+
+def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path, monkeypatch):
+    (expected,) = fit_jobs([image_job()], CPU)
+    epoch = Run._epoch
+    monkeypatch.setattr("openset.train.run._EVERY", 0.0)
+
+    def stopping(self, number):
+        return epoch(self, number) if number < 2 else 1 / 0
+
+    monkeypatch.setattr(Run, "_epoch", stopping)
+    with pytest.raises(ZeroDivisionError):
+        fit_jobs([image_job(out=tmp_path / "run")], CPU)
+    monkeypatch.setattr(Run, "_epoch", epoch)
+    (continued,) = fit_jobs([image_job(out=tmp_path / "run")], CPU)
+    assert_same_weights(continued, expected)
+
+
+def test_the_rotation_head_goes_with_negatives():
+    data = image_data()
+    trained = fit_tiny(
+        data, method="entropic", network="osrci", auxiliary="rotation", epochs=2
+    )
+    assert all(np.isfinite(line["loss"]) for line in trained.log)
+
+
+def test_options_are_chosen_with_the_negatives_of_the_run():
+    data = rows_data()
+    tuned = tune(
+        grid={"weight": [0.1, 0.5]},
+        method="outlier_exposure",
+        data=data,
+        protocol=last_unknown(data),
+        negatives=others(data),
+        draws=1,
+        recipe="torchosr",
+        epochs=1,
+        accelerator="cpu",
+        progress=False,
+    )
+    assert len(tuned.table) == 2
+
+
+def test_every_sample_has_its_turn_once_per_epoch_in_a_new_order():
+    data = rows_data()
+    cut = datasets.cut(data, last_unknown(data))
+    batches = Batches(cut.train, Pipeline(), device=HERE, batch=16, seed=3)
+    seen = [torch.cat([x.inputs for x in batches.epoch(epoch)]) for epoch in range(2)]
+    expected = np.sort(np.asarray(cut.train.inputs)[:, 0])
+    for one in seen:
+        assert_array_equal(np.sort(one[:, 0].numpy()), expected)
+    assert not torch.equal(seen[0], seen[1])
+
+
+@pytest.mark.parametrize("world", [1, 2, 3])
+def test_processes_share_every_batch_out_among_them(world):
+    data = rows_data(62)  # 47 known samples
+    cut = datasets.cut(data, last_unknown(data))
+
+    def batches(rank, world):
+        found = Batches(
+            cut.train, Pipeline(), device=HERE, batch=13, seed=3, rank=rank,
+            world=world,
+        )  # fmt: skip
+        assert len(list(found.epoch(0))) == len(found) == 4
+        return list(found.epoch(0))
+
+    whole = batches(0, 1)
+    shares = [batches(rank, world) for rank in range(world)]
+    for number, (inputs, labels, _) in enumerate(whole):
+        parts = [share[number] for share in shares]
+        assert torch.equal(torch.cat([one.inputs for one in parts]), inputs)
+        assert torch.equal(torch.cat([one.labels for one in parts]), labels)

@@ -1,0 +1,154 @@
+"""Two processes on one CPU give what one gives."""
+
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from safetensors.torch import load_file
+
+from openset.train import Trained
+from tests.train.tiny import fit_tiny, last_unknown, rows_data
+from tests.train.two_processes import cases
+from tests.waiting import PATIENCE
+
+ROOT = Path(__file__).parents[2]
+NAMES = list(cases())
+TIMES = ("seconds", "samples_per_second")
+
+pytestmark = pytest.mark.skipif(
+    not torch.distributed.is_available() or sys.platform == "win32",
+    reason="needs gloo",
+)
+
+
+@pytest.fixture(scope="module")
+def together(tmp_path_factory):
+    """Return the folder where two processes under torchrun have trained all cases."""
+    folder = tmp_path_factory.mktemp("together")
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    program = ["--nproc-per-node=2", "-m", "tests.train.two_processes"]
+    path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    done = subprocess.run(  # noqa: S603  # our own program
+        [*launcher, *program, str(folder)],
+        cwd=ROOT,
+        env=os.environ
+        | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
+    assert "Warning" not in done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """Return the folder where this process has trained them."""
+    folder = tmp_path_factory.mktemp("alone")
+    for name, case in cases().items():
+        fit_tiny(out=folder / name, **case)
+    return folder
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_processes_get_the_weights_of_one(together, alone, name):
+    checkpoint = Path(name) / "weights.safetensors"
+    one, two = load_file(alone / checkpoint), load_file(together / checkpoint)
+    assert one.keys() == two.keys()
+    for key, value in one.items():
+        torch.testing.assert_close(two[key], value, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_gathered_outputs_are_complete_in_order_and_free_of_duplicates(
+    together, alone, name
+):
+    one, two = Trained.load(alone / name), Trained.load(together / name)
+    assert one.outputs.keys() == two.outputs.keys()
+    for part, outputs in one.outputs.items():
+        found = two.outputs[part]
+        assert_array_equal(found.labels, outputs.labels)
+        assert_array_equal(found.groups, outputs.groups)
+        assert np.unique(found.features, axis=0).shape == found.features.shape
+        assert_allclose(found.features, outputs.features, rtol=1e-3, atol=1e-5)
+        assert_allclose(found.logits, outputs.logits, rtol=1e-3, atol=1e-5)
+    for rule, scores in one.scores.items():
+        assert_allclose(two.scores[rule].known, scores.known, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_log_counts_every_sample_once(together, alone, name):
+    one, two = Trained.load(alone / name).log, Trained.load(together / name).log
+    assert len(one) == len(two)
+    for line, other in zip(one, two, strict=True):
+        assert line.keys() == other.keys()
+        for key in line.keys() - set(TIMES):
+            assert other[key] == pytest.approx(line[key], rel=1e-3, abs=1e-5), key
+
+
+def test_two_processes_go_on_from_one_checkpoint(together):
+    file = "weights.safetensors"
+    whole, resumed = (
+        load_file(together / "even" / file),
+        load_file(together / "resumed" / file),
+    )
+    for key, value in whole.items():
+        assert torch.equal(resumed[key], value), key
+    assert len(Trained.load(together / "resumed").log) == 4
+
+
+def test_updates_that_leave_parameters_alone_do_not_stop_two_processes(together):
+    trained = Trained.load(together / "confusing")
+    assert np.isfinite(trained.log[0]["loss"])
+    assert len(trained.outputs["train"]) == 9
+
+
+def test_two_hosts_train_one_run(tmp_path):
+    data = rows_data(60)
+    data.save(tmp_path / "rows.npz")
+    last_unknown(data).save(tmp_path / "protocol.json")
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        port = found.getsockname()[1]
+    command = [
+        "-m", "openset", "train", "-m", "softmax", "--data", "rows.npz",
+        "--protocol", "protocol.json", "--recipe", "torchosr", "--epochs", "2",
+        "--batch", "16", "--lr", "0.1", "--validation", "0", "--accelerator", "cpu",
+        "--nodes", "2", "--devices", "1", "--out", "run",
+    ]  # fmt: skip
+    hosts = [
+        subprocess.Popen(  # noqa: S603  # our own program
+            [
+                sys.executable, "-m", "torch.distributed.run", "--nnodes=2",
+                f"--node-rank={rank}", "--nproc-per-node=1",
+                "--master-addr=127.0.0.1", f"--master-port={port}", *command,
+            ],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(2)
+    ]  # fmt: skip
+    try:
+        said = [host.communicate(timeout=PATIENCE) for host in hosts]
+    finally:
+        for host in hosts:
+            host.kill()
+    assert [host.returncode for host in hosts] == [0, 0], said
+    assert ["openset evaluate" in out for out, _ in said] == [True, False]
+    alone = fit_tiny(data, epochs=2, validation=0)
+    trained = Trained.load(tmp_path / "run")
+    assert len(trained.log) == 2
+    for part, outputs in alone.outputs.items():
+        found = trained.outputs[part]
+        assert_array_equal(found.labels, outputs.labels)
+        assert_allclose(found.logits, outputs.logits, rtol=1e-3, atol=1e-5)

@@ -1,0 +1,587 @@
+"""Training end to end: what comes out, that it repeats, and what is refused."""
+
+import dataclasses
+import json
+import math
+from importlib import import_module
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from openset import datasets, metrics
+from openset.datasets import Dataset
+from openset.train import Execution, Job, fit_jobs, methods, recipe, recipes
+from openset.train.augment import Pipeline
+from openset.train.batches import Batches, derived
+from openset.train.learner import make_learner
+from openset.train.networks import Network, TwoNorms
+from openset.train.plan import plans
+from tests.train.tiny import (
+    NARROW,
+    fit_tiny,
+    image_data,
+    image_network,
+    last_unknown,
+    rows_data,
+    rows_network,
+)
+
+HERE = torch.device("cpu")
+
+
+ON_ROWS = [name for name in methods.REGISTRY.built_in() if name != "arpl_cs"]
+
+
+TIMES = ("seconds", "samples_per_second")
+
+
+CPU = Execution(accelerator="cpu", progress=False)
+
+
+def weights(trained):
+    return {k: v.clone() for k, v in trained.learner.state_dict().items()}
+
+
+def assert_same_weights(one, other):
+    one, other = weights(one), weights(other)
+    assert one.keys() == other.keys()
+    for name in one:
+        assert torch.equal(one[name], other[name]), name
+
+
+def without_times(log):
+    return [{k: v for k, v in line.items() if k not in TIMES} for line in log]
+
+
+def softmax(logits):
+    e = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def check_trained(trained, data, method):
+    cut = datasets.cut(data, last_unknown(data))
+    test = trained.outputs["test"]
+    assert_array_equal(test.labels, cut.test.labels)
+    assert_array_equal(test.groups, cut.test.groups)
+    assert test.classes == cut.train.classes
+    n_train = len(trained.outputs["train"]) + len(trained.outputs["validation"])
+    assert n_train == len(cut.train)
+    kind = methods.find(method)
+    for part in trained.outputs.values():
+        assert part.logits.shape == (len(part), 3)
+        if kind.has_linear_head:
+            linear = part.features @ part.weight.T + part.bias
+            assert_allclose(part.logits, linear, rtol=1e-4, atol=1e-5)
+        else:
+            assert part.weight is None
+    top, probability = test.logits.max(axis=1), softmax(test.logits).max(axis=1)
+    assert_allclose(trained.scores["maxlogit"].known, top, rtol=1e-6)
+    rules = {"maxlogit": top, "msp": probability}
+    if kind.score in rules:
+        assert_allclose(trained.scores["published"].known, rules[kind.score], rtol=1e-5)
+    for scores in trained.scores.values():
+        assert_array_equal(scores.predicted, test.logits.argmax(axis=1))
+        assert_array_equal(scores.labels, test.labels)
+        assert_array_equal(scores.groups, test.groups)
+    assert [line["epoch"] for line in trained.log] == list(range(len(trained.log)))
+    for line in trained.log:
+        assert math.isfinite(line["loss"])
+        assert 0 <= line["accuracy"] <= 1
+
+
+@pytest.mark.parametrize("method", ON_ROWS)
+def test_every_method_learns_a_table(method):
+    data = rows_data()
+    trained = fit_tiny(data, method=method, epochs=15, momentum=0.9)
+    check_trained(trained, data, method)
+    assert trained.log[-1]["loss"] < trained.log[0]["loss"]
+    assert metrics.accuracy(trained.scores["published"]) > 0.9
+
+
+@pytest.mark.parametrize("method", ["ceplus", "gcpl", "openauc", "overlay"])
+def test_methods_train_on_images_with_augmentation(method):
+    data = image_data()
+    trained = fit_tiny(data, method=method, network="osrci", recipe="ceplus", epochs=2)
+    check_trained(trained, data, method)
+
+
+@pytest.mark.parametrize("network", [image_network(3), "osrci"], ids=["own", "osrci"])
+def test_confusing_samples_train_through_all_their_updates(network):
+    data = image_data(side=32)
+    same = {"method": "arpl_cs", "network": network, "batch": 8, "options": NARROW}
+    trained = fit_tiny(data, epochs=2, **same)
+    check_trained(trained, data, "arpl_cs")
+    fresh = fit_tiny(data, epochs=1, lr=1e-9, **same)
+    moved, still = weights(trained), weights(fresh)
+    for part in ("method.generator.0.weight", "method.discriminator.0.weight"):
+        assert not torch.equal(moved[part], still[part])
+
+
+def test_images_are_generated_in_the_size_of_the_real_ones():
+    for side, pipeline in ((64, {}), (32, {"side": 32})):
+        one = described(
+            image_data(side=64), method="arpl_cs", recipe="torchosr", **pipeline
+        )
+        example = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
+        (prepared,) = plans([one], "32-true")
+        made = make_learner(prepared.spec, "classifier32", example)
+        assert made.method.side == side
+    with pytest.raises(
+        ValueError, match=r"arpl_cs: side must be 32 or 64, got 28\. .*side=32"
+    ):
+        fit_tiny(image_data(side=28), method="arpl_cs")
+    with pytest.raises(ValueError, match=r"method must be .* images, got 'arpl_cs'"):
+        fit_tiny(rows_data(), method="arpl_cs")
+
+
+def test_labels_follow_the_order_of_the_known_classes():
+    data = rows_data()
+    first, second, third, last = data.classes
+    usual = last_unknown(data)
+    turned = type(usual)(known=[third, first, second], unknown=[last], source=data.name)
+    test = fit_tiny(data, protocol=turned, epochs=1).outputs["test"]
+    for number, name in enumerate((third, first, second)):
+        assert set(test.labels[test.groups == name]) == {number}
+    assert set(test.labels[test.groups == last]) == {-1}
+
+
+def test_several_test_splits_give_outputs_each_and_scores_of_all():
+    data = rows_data()
+    usual = last_unknown(data)
+    split = type(usual)(
+        known=usual.known, unknown=usual.unknown, source=data.name, n_tests=2
+    )
+    trained = fit_tiny(data, protocol=split, epochs=1)
+    sizes = [len(trained.outputs[f"test{i}"]) for i in range(2)]
+    assert sum(sizes) == len(trained.scores["published"].labels) == 60
+
+
+def test_a_table_sorted_by_class_is_standardised_as_a_whole():
+    # The last column is constant in the first class, which fills the first 600 rows.
+    labels = np.repeat([0, 1, 2], [600, 40, 4])
+    rows = np.random.default_rng(0).normal(size=(644, 3)).astype(np.float32)
+    rows[:, 2] = labels
+    data = Dataset(
+        inputs=np.concatenate([rows, rows]),
+        labels=np.concatenate([labels, labels]),
+        classes=["a", "b", "c"],
+        kind="table",
+        name="sorted",
+        parts={"train": np.arange(644), "test": np.arange(644, 1288)},
+    )
+    trained = fit_tiny(data, epochs=1, validation=0)
+    standard = trained.learner.network.backbone.standard
+    known = rows[labels < 2]
+    assert_allclose(standard.mean.numpy(), known.mean(axis=0), rtol=1e-4, atol=1e-6)
+    assert_allclose(standard.scale.numpy(), 1 / known.std(axis=0), rtol=1e-4)
+
+
+def test_a_finished_run_is_read_and_not_trained_again(tmp_path, monkeypatch):
+    first = fit_tiny(out=tmp_path)
+    module = import_module("openset.train.fit")
+    monkeypatch.setattr(module, "Run", None)  # nobody may build one
+    again = fit_tiny(out=tmp_path)
+    assert again.log == first.log
+    assert_array_equal(again.outputs["test"].logits, first.outputs["test"].logits)
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_one_others():
+    first, second = fit_tiny(seed=5), fit_tiny(seed=5)
+    assert_same_weights(first, second)
+    assert without_times(first.log) == without_times(second.log)
+    other = weights(fit_tiny(seed=6))
+    assert not torch.equal(
+        other["network.head.weight"], first.learner.network.head.weight
+    )
+
+
+def test_augmentation_and_dropout_repeat_as_well():
+    usual = {"network": "osrci", "recipe": "ceplus", "epochs": 2}
+    assert_same_weights(
+        fit_tiny(image_data(), **usual), fit_tiny(image_data(), **usual)
+    )
+
+
+def test_what_ran_before_leaves_no_trace():
+    first = fit_tiny(image_data(), network="osrci", epochs=1)
+    torch.manual_seed(123)
+    np.random.default_rng(0)
+    fit_tiny(method="arpl", epochs=1)
+    assert_same_weights(first, fit_tiny(image_data(), network="osrci", epochs=1))
+
+
+def test_the_callers_random_numbers_are_left_alone():
+    torch.manual_seed(9)
+    expected = torch.rand(3)
+    torch.manual_seed(9)
+    fit_tiny(method="proser", epochs=1)
+    assert torch.equal(torch.rand(3), expected)
+    torch.manual_seed(9)
+    with pytest.raises(FloatingPointError):
+        fit_tiny(lr=1e38)
+    assert torch.equal(torch.rand(3), expected)
+
+
+def described(data, **changes):
+    usual = {
+        "recipe": "ceplus",
+        "epochs": 2,
+        "batch": 8,
+        "protocol": last_unknown(data),
+    }
+    return Job.of(data=data, **(usual | changes))
+
+
+def test_runs_that_take_turns_get_the_weights_they_get_alone(tmp_path):
+    images, rows = image_data(), rows_data()
+    runs = [
+        {"data": images, "method": "openauc", "network": "osrci"},
+        {"data": images, "method": "openauc", "network": "osrci", "seed": 1},
+        {"data": rows, "method": "arpl", "epochs": 3},  # another length
+    ]
+    together = fit_jobs(
+        [described(**run, out=tmp_path / str(i)) for i, run in enumerate(runs)],
+        CPU,
+    )
+    for run, trained in zip(runs, together, strict=True):
+        (alone,) = fit_jobs([described(**run)], CPU)
+        assert_same_weights(alone, trained)
+        assert without_times(alone.log) == without_times(trained.log)
+
+
+def test_a_finished_run_among_several_is_read_and_keeps_its_place(tmp_path):
+    data = rows_data()
+    jobs = [
+        described(data, method="softmax", seed=seed, out=tmp_path / str(seed))
+        for seed in range(3)
+    ]
+    fit_jobs(jobs[1:2], CPU)
+    trained = fit_jobs(jobs, CPU)
+    assert [one.spec["seed"] for one in trained] == [0, 1, 2]
+    assert [one.learner is None for one in trained] == [False, True, False]
+
+
+def test_a_model_given_twice_is_trained_twice_and_stays_as_it_was():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    data = rows_data()
+    jobs = [described(data, method="softmax", network=model) for _ in range(2)]
+    first, second = fit_jobs(jobs, CPU)
+    assert_same_weights(first, second)
+    after = model.state_dict()
+    assert all(torch.equal(before[k], after[k]) for k in before)
+    trained = first.learner.network.head.weight.cpu()
+    assert not torch.equal(trained, before["2.weight"])
+
+
+def test_no_two_places_draw_from_one_seed():
+    places = [(), (1,)] + [(2, epoch, rank) for epoch in range(9) for rank in range(4)]
+    seeds = [derived(seed, *place) for seed in range(5) for place in places]
+    of_batches = derived(0, 1)
+    seeds += [derived(of_batches, epoch) for epoch in range(9)]
+    seeds += [
+        derived(of_batches, e, s, r) for e in range(9) for s in (0, 7) for r in (0, 1)
+    ]
+    assert len(set(seeds)) == len(seeds)
+
+
+def test_the_log_has_the_rates_of_the_recipe():
+    trained = fit_tiny(recipe="ceplus", epochs=5, warmup=2)
+    made = recipe("ceplus", "rows", epochs=5, warmup=2, lr=0.1)
+    assert [line["lr"] for line in trained.log] == [made.rate(e) for e in range(5)]
+
+
+def test_the_updates_are_those_of_a_plain_loop():
+    """SGD with momentum and decay, a rate per epoch, all samples once per epoch."""
+    data = rows_data()
+    torch.manual_seed(1)
+    network = rows_network(3)
+    made = recipe("arpl", "rows", epochs=4, batch=16, lr=0.1)
+    one = Job(
+        method="softmax",
+        data=data,
+        protocol=last_unknown(data),
+        validation=0,
+        network=network,
+        recipe=made,
+    )
+    (trained,) = fit_jobs([one], CPU)
+    cut = datasets.cut(data, last_unknown(data))
+    batches = Batches(cut.train, Pipeline(), device=HERE, batch=16, seed=derived(0, 1))
+    moved = torch.optim.SGD(
+        network.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4
+    )
+    for epoch in range(4):
+        for group in moved.param_groups:
+            group["lr"] = made.rate(epoch)
+        for inputs, labels, _ in batches.epoch(epoch):
+            moved.zero_grad()
+            nn.functional.cross_entropy(network(inputs), labels).backward()
+            moved.step()
+    for name, value in network.state_dict().items():
+        torch.testing.assert_close(weights(trained)[f"network.{name}"], value)
+
+
+def test_clean_epochs_train_on_images_without_rand_augment(monkeypatch):
+    seen = []
+    augment = Pipeline.augment
+
+    def watched(self, images, generator):
+        seen.append(self.n_ops)
+        return augment(self, images, generator)
+
+    monkeypatch.setattr(Pipeline, "augment", watched)
+    fit_tiny(image_data(), network="osrci", recipe="ceplus", epochs=4, clean=0.5)
+    assert seen == [1, 1, 0, 0]
+
+
+def test_dropout_of_the_recipe_is_that_of_every_layer_of_the_network():
+    def layers(**changes):
+        trained = fit_tiny(image_data(), epochs=1, **changes)
+        network = trained.learner.network
+        return [m.p for m in network.modules() if isinstance(m, nn.Dropout2d)]
+
+    assert layers(network="classifier32") == [0.2, 0.2, 0.2]
+    assert layers(network="classifier32", dropout=0.0) == [0.0, 0.0, 0.0]
+    own = nn.Sequential(nn.Flatten(), nn.Linear(768, 4), nn.Dropout(0.5))
+    own.append(nn.Linear(4, 3))
+    trained = fit_tiny(image_data(), epochs=1, network=own, dropout=0.1)
+    assert trained.learner.network.backbone[2].p == 0.1
+    assert own[2].p == 0.5  # the caller's own stays as it is
+
+
+def test_a_single_sample_left_over_does_not_reach_a_batch_norm():
+    data = rows_data(n=44)  # 33 known samples: two batches of 16 and one of 1
+    network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    trained = fit_tiny(data, network=network, validation=0)
+    assert trained.learner.network.backbone[1].num_batches_tracked == 6
+
+
+def test_curves_are_recorded_and_change_nothing(tmp_path):
+    data = image_data()
+    usual = {"network": "osrci", "recipe": "ceplus", "epochs": 3}
+    plain = fit_tiny(data, **usual)
+    watched = fit_tiny(data, curves=True, out=tmp_path, **usual)
+    assert_same_weights(plain, watched)
+    for line in watched.log:
+        for rule in ("published", "maxlogit", "msp"):
+            assert 0 <= line[f"test_openauc_{rule}"] <= line["test_accuracy"]
+            assert 0 <= line[f"test_auroc_{rule}"] <= 1
+    last = watched.log[-1]
+    for rule, scores in watched.scores.items():
+        assert last[f"test_openauc_{rule}"] == metrics.openauc(scores)
+        assert last[f"test_auroc_{rule}"] == metrics.auroc(scores)
+    assert last["test_accuracy"] == metrics.accuracy(watched.scores["published"])
+    lines = (tmp_path / "log.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in lines] == watched.log
+    assert "test_accuracy" not in plain.log[0]
+
+
+def test_the_log_times_every_epoch(monkeypatch):
+    seconds = iter(range(1000))
+    monkeypatch.setattr("openset.train.run.time.monotonic", lambda: next(seconds))
+    trained = fit_tiny(epochs=4)
+    for line in trained.log:
+        assert line["seconds"] == trained.log[0]["seconds"] > 0
+        assert line["samples_per_second"] == pytest.approx(
+            42 / line["seconds"], rel=0.1
+        )
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning:tensorboard")
+def test_tensorboard_files_appear_when_asked_for(tmp_path):
+    pytest.importorskip("tensorboard", reason="an optional log")
+    fit_tiny(out=tmp_path / "with", log_to="tensorboard", epochs=1)
+    fit_tiny(out=tmp_path / "without", epochs=1)
+    assert list((tmp_path / "with" / "tensorboard").glob("events.*"))
+    assert not (tmp_path / "without" / "tensorboard").exists()
+
+
+def test_mlflow_gets_every_epoch_and_the_test_results(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow", reason="the extra mlflow")
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
+    trained = fit_tiny(out=tmp_path / "run", log_to="mlflow", epochs=3)
+    run = (tmp_path / "run" / "mlflow-run-id").read_text()
+    client = mlflow.MlflowClient()
+    losses = client.get_metric_history(run, "loss")
+    assert [one.value for one in losses] == [line["loss"] for line in trained.log]
+    assert [one.step for one in losses] == [0, 1, 2]
+    found = client.get_run(run)
+    assert (
+        found.data.metrics["test/openauc"] == trained.evaluate("published")["openauc"]
+    )
+    assert found.data.params["recipe.epochs"] == "3"
+    assert found.info.status == "FINISHED"
+
+
+def test_no_bars_outside_of_a_terminal(capsys):
+    fit_tiny(progress=True, epochs=1)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("method", "option"),
+    [
+        ("arpl", "weight"),
+        ("openauc", "weight"),
+        ("objectosphere", "weight"),
+        ("objectosphere", "length"),
+        ("proser", "second"),
+        ("proser", "mixed"),
+    ],
+)
+def test_infinite_options_are_refused_before_the_training(method, option):
+    with pytest.raises(ValueError, match=rf"{option} must be .*\[0, inf\), got inf"):
+        fit_tiny(method=method, options={option: math.inf})
+
+
+def test_an_empty_option_is_not_taken_for_none():
+    with pytest.raises(ValueError, match=r"pairing must be one of .*got ''"):
+        fit_tiny(method="openauc", options={"pairing": ""})
+
+
+def test_a_class_in_place_of_a_network_says_so():
+    with pytest.raises(
+        ValueError, match=r"Pass an object of the class: Bilinear\(\.\.\.\)"
+    ):
+        fit_tiny(network=nn.Bilinear)
+
+
+def test_an_odd_batch_is_fine_without_halves():
+    options = {"pairing": "full_batch"}
+    assert len(fit_tiny(method="openauc", batch=15, options=options).log) == 3
+
+
+def test_one_known_class_is_refused():
+    data = rows_data()
+    usual = last_unknown(data)
+    lonely = type(usual)(known=usual.known[:1], unknown=usual.unknown, source=data.name)
+    with pytest.raises(ValueError, match="known classes must be at least 2, got 1"):
+        fit_tiny(data, protocol=lonely)
+
+
+def test_texts_are_refused():
+    data = Dataset(
+        inputs=np.array(["a", "b", "c", "d"] * 6),
+        labels=np.arange(24) % 4,
+        classes=list("abcd"),
+        kind="text",
+        name="texts",
+        parts={"train": np.arange(12), "test": np.arange(12, 24)},
+    )
+    with pytest.raises(
+        TypeError, match=r"data must be images or rows .*got texts. Embed"
+    ):
+        fit_tiny(data, validation=0)
+
+
+def test_pixels_that_are_no_bytes_are_refused():
+    data = image_data()
+    floats = Dataset(
+        inputs=data.inputs / 255,
+        labels=data.labels,
+        classes=data.classes,
+        kind="image",
+        name="floats",
+        parts=data.parts,
+    )
+    with pytest.raises(
+        TypeError, match=r"data must be images as uint8.*got dtype float64"
+    ):
+        fit_tiny(floats)
+
+
+def test_too_few_samples_are_refused():
+    data = image_data(n=4)
+    with pytest.raises(
+        ValueError, match="training part must be at least 2 samples, got"
+    ):
+        Batches(
+            datasets.cut(data, last_unknown(data)).test.__class__(
+                inputs=data.inputs[:1],
+                labels=data.labels[:1],
+                groups=np.array(["a"]),
+                classes=("a", "b"),
+                kind="image",
+                sources=(),
+            ),
+            Pipeline(),
+            device=torch.device("cpu"),
+            batch=4,
+            seed=0,
+        )
+
+
+def test_a_loss_that_explodes_stops_the_run_and_leaves_no_result(tmp_path):
+    with pytest.raises(
+        FloatingPointError,
+        match=r"the loss of softmax rows seed 0 must be finite .*lower",
+    ):
+        fit_tiny(lr=1e38, out=tmp_path, checkpoint_seconds=0)
+    assert not (tmp_path / "trained.json").exists()
+
+
+def test_a_loss_that_explodes_names_the_options():
+    with pytest.raises(
+        FloatingPointError,
+        match=r"of arpl rows seed 0 \(weight=1e\+30\) must .*schedule='cosine'",
+    ):
+        fit_tiny(method="arpl", options={"weight": 1e30})
+
+
+def test_weights_that_explode_in_the_last_update_are_not_kept(tmp_path, monkeypatch):
+    # The only batch's loss is taken before its update.
+    monkeypatch.setattr(recipes.Recipe, "rate", lambda *_: math.inf)
+    for _ in range(2):  # the second does not take up what the first left
+        with pytest.raises(FloatingPointError, match=r"the weights of .*lower learn"):
+            fit_tiny(batch=64, epochs=1, out=tmp_path)
+    assert not (tmp_path / "checkpoint.pt").exists()
+
+
+def test_missing_numbers_in_a_table_are_refused():
+    data = rows_data()
+    rows = np.array(data.inputs)
+    rows[4, 2] = np.nan
+    broken = dataclasses.replace(data, inputs=rows)
+    with pytest.raises(ValueError, match="data must be finite numbers, got NaN or inf"):
+        fit_tiny(broken)
+
+
+def test_runs_that_would_write_over_each_other_are_refused(tmp_path):
+    jobs = [
+        described(rows_data(), method="softmax", seed=seed, out=tmp_path)
+        for seed in range(2)
+    ]
+    with pytest.raises(
+        ValueError, match="out must be another folder for each run, got"
+    ):
+        fit_jobs(jobs, CPU)
+
+
+def test_half_precision_trains_and_answers_in_float32():
+    trained = fit_tiny(precision="bf16-mixed", epochs=8, momentum=0.9)
+    assert trained.outputs["test"].logits.dtype == np.float32
+    assert trained.spec["precision"] == "bf16-mixed"
+    assert metrics.accuracy(trained.scores["published"]) > 0.9
+
+
+def test_batch_norms_that_would_be_shared_with_generated_images_are_refused():
+    plain = Network(
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten()),
+        nn.Linear(4 * 30 * 30, 3),
+    )
+    with pytest.raises(
+        ValueError, match="TwoNorms for its batch norms, got a BatchNorm2d"
+    ):
+        fit_tiny(image_data(side=32), method="arpl_cs", network=plain)
+    with pytest.raises(
+        ValueError, match=r"network must be 'classifier32', .* got 'timm:resnet18'"
+    ):
+        fit_tiny(image_data(side=32), method="arpl_cs", network="timm:resnet18")
+    assert TwoNorms(4).on == 0

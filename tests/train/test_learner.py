@@ -1,0 +1,230 @@
+"""The rotation head: what it learns from, and what it leaves alone."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from torch import nn
+
+from openset.train import Trained, methods
+from openset.train.augment import Normalize
+from openset.train.learner import Learner, WithExtraSamples, quarter_turns
+from openset.train.methods import Method, make
+from openset.train.networks import Classifier32, Network
+from tests.train.tiny import (
+    fit_tiny,
+    image_data,
+    last_unknown,
+    needs_negatives,
+    rows_data,
+    rows_network,
+)
+
+ON_ROWS = [name for name in methods.REGISTRY.built_in() if name != "arpl_cs"]
+PLACES = [
+    (name, place)
+    for name in ON_ROWS
+    if "place" in methods.find(name).options()
+    for place in ("input", "first", "penultimate")
+]
+
+ON_ROWS = [name for name in methods.REGISTRY.built_in() if name != "arpl_cs"]
+
+
+PLACES = [
+    (name, place)
+    for name in ON_ROWS
+    if "place" in methods.find(name).options()
+    for place in ("input", "first", "penultimate")
+]
+
+
+def images(n, side=16):
+    generator = torch.Generator().manual_seed(0)
+    return torch.randint(
+        0, 256, (n, 3, side, side), generator=generator, dtype=torch.uint8
+    )
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 5, 6, 7, 16, 129])
+def test_half_of_the_batch_is_turned_a_third_each_way(n):
+    batch = images(n)
+    turned, turns = quarter_turns(batch)
+    m = len(turned)
+    assert m == min(n, max(3, n // 2))
+    assert turns[:n].tolist() == [0] * n
+    for i, k in enumerate(turns[n:].tolist()):
+        expected = np.rot90(batch[i].numpy(), k, axes=(1, 2))
+        assert_array_equal(turned[i].numpy(), expected)
+    counts = np.bincount(turns[n:], minlength=4)[1:]
+    assert counts.max() - counts.min() <= 2
+    assert (n < 3) or counts.min() > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, {}) for name in ON_ROWS] + [(n, {"place": p}) for n, p in PLACES],
+)
+def test_a_method_does_not_notice_the_samples_beside_its_own(name, options):
+    torch.manual_seed(0)
+    n_extra = methods.find(name).n_extra
+    network = rows_network(3 + n_extra)
+    method = make(name, n_classes=3, network=network, **options)
+    rows, labels = torch.randn(8, 4), torch.arange(8) % 3
+    more = torch.randn(5, 4)
+    own = {"negatives": torch.randn(4, 4)} if needs_negatives(name) else {}
+    torch.manual_seed(1)
+    loss, logits = method.loss(network, rows, labels, **own)
+    torch.manual_seed(1)
+    both = WithExtraSamples(network, more)
+    other, others = method.loss(both, rows, labels, **own)
+    torch.testing.assert_close(other, loss)
+    torch.testing.assert_close(others, logits)
+    expected = network.backbone(torch.cat([rows, more]))
+    torch.testing.assert_close(both.features(8), expected)
+
+
+def test_batch_norm_sees_both_together():
+    torch.manual_seed(0)
+    network = Classifier32(3)
+    for module in network.modules():
+        if isinstance(module, nn.Dropout2d):
+            module.p = 0.0
+    other = copy.deepcopy(network)
+    x, more = torch.randn(6, 3, 16, 16), torch.randn(3, 3, 16, 16)
+    both = WithExtraSamples(network, more)
+    logits = both(x)
+    torch.testing.assert_close(logits, other(torch.cat([x, more]))[:6])
+    for one, two in zip(network.buffers(), other.buffers(), strict=True):
+        torch.testing.assert_close(one, two)
+    # It went along once; a second pass is the method's own business.
+    torch.testing.assert_close(both(x), other(x))
+    assert both.n_features == network.n_features
+    assert both.places == network.places
+
+
+def test_the_loss_is_that_of_the_method_plus_the_cross_entropy_of_the_turns():
+    torch.manual_seed(0)
+    network = Classifier32(3)
+    for module in network.modules():
+        if isinstance(module, nn.Dropout2d):
+            module.p = 0.0
+    method = make("softmax", n_classes=3, network=network)
+    learner = Learner(network, method, Normalize(), rotation=0.25)
+    batch, labels = images(9), torch.arange(9) % 3
+    slow = copy.deepcopy(learner)
+    loss, hits = learner(batch, labels, "loss")
+    # By hand: images 0 to 3 are turned once, twice, twice and three times.
+    both = [np.asarray(image) for image in batch]
+    both += [np.rot90(both[i], k, axes=(1, 2)) for i, k in enumerate((1, 2, 2, 3))]
+    pixels = torch.tensor(np.stack(both)).float() / 255
+    features = slow.network.backbone(pixels)
+    logits = slow.network.head(features[:9])
+    turns = torch.tensor([0] * 9 + [1, 2, 2, 3])
+    expected = nn.functional.cross_entropy(logits, labels)
+    turned = slow.rotation(features)
+    expected = expected + 0.25 * nn.functional.cross_entropy(turned, turns)
+    torch.testing.assert_close(loss, expected)
+    assert int(hits) == int((logits.argmax(dim=1) == labels).sum())
+
+
+def test_other_updates_go_without():
+    class TwoUpdates(Method, register=False):
+        """Remember what it was given."""
+
+        def loss(self, network, inputs, labels):
+            self.given = [network]
+            logits = network(inputs)
+            return self.cross_entropy(logits, labels), logits
+
+        generate = loss
+
+    network = Classifier32(3)
+    method = TwoUpdates(n_classes=3, network=network)
+    learner = Learner(network, method, Normalize(), rotation=0.5)
+    learner(images(4), torch.zeros(4, dtype=torch.int64), "generate")
+    assert method.given == [network]
+    learner(images(4), torch.zeros(4, dtype=torch.int64), "loss")
+    assert isinstance(method.given[0], WithExtraSamples)
+
+
+def test_a_method_that_passes_the_network_by_is_named():
+    class Elsewhere(Method, register=False):
+        """Run a network of its own."""
+
+        def loss(self, network, inputs, labels):
+            logits = inputs.new_zeros((len(labels), 3))
+            return self.cross_entropy(logits, labels), logits
+
+    network = Classifier32(3)
+    method = Elsewhere(n_classes=3, network=network)
+    learner = Learner(network, method, Normalize(), rotation=0.5)
+    with pytest.raises(TypeError, match="auxiliary must be 'none' for a method whose"):
+        learner(images(4), torch.zeros(4, dtype=torch.int64), "loss")
+
+
+USUAL = {
+    "method": "openauc",
+    "network": "osrci",
+    "recipe": "ceplus",
+    "auxiliary": "rotation",
+    "epochs": 2,
+    "batch": 8,
+}
+
+
+def test_the_head_learns_and_the_network_starts_from_the_same_weights():
+    still = fit_tiny(image_data(), **USUAL | {"epochs": 1, "lr": 1e-12})
+    without = fit_tiny(
+        image_data(), **USUAL | {"epochs": 1, "lr": 1e-12, "auxiliary": "none"}
+    )
+    start, other = still.learner.state_dict(), without.learner.state_dict()
+    assert set(start) - set(other) == {"rotation.weight", "rotation.bias"}
+    for name, value in other.items():
+        torch.testing.assert_close(start[name], value, rtol=0, atol=1e-6)
+    moved = fit_tiny(image_data(), **USUAL).learner.state_dict()
+    assert not torch.allclose(
+        moved["rotation.weight"], start["rotation.weight"], atol=1e-4
+    )
+
+
+def test_the_saved_network_does_not_carry_the_head(tmp_path):
+    trained = fit_tiny(image_data(), out=tmp_path, **USUAL)
+    data = image_data()
+    for one in (trained, Trained.load(tmp_path)):
+        model = one.model()
+        assert not [n for n, _ in model.named_parameters() if "auxiliary" in n]
+        found = one.apply(np.asarray(data.inputs)[data.parts["test"]], progress=False)
+        assert sorted(found.logits.shape) == [3, 24]
+    assert trained.learner.rotation is not None  # of the run itself
+
+
+def test_rows_of_numbers_cannot_be_turned():
+    with pytest.raises(
+        ValueError,
+        match="auxiliary must be 'none' unless the samples are square images, got",
+    ):
+        fit_tiny(rows_data(), auxiliary="rotation")
+
+
+def test_images_that_are_no_squares_cannot_be_turned():
+    data = image_data()
+    wide = type(data)(
+        inputs=np.asarray(data.inputs)[:, :, :12],
+        labels=data.labels,
+        classes=data.classes,
+        kind="image",
+        name="wide",
+        parts=data.parts,
+    )
+    with pytest.raises(ValueError, match=r"'rotation' for samples of 3×16×12\. Resize"):
+        fit_tiny(wide, protocol=last_unknown(wide), auxiliary="rotation")
+
+
+def test_a_network_of_ones_own_takes_the_head():
+    backbone = nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 5), nn.Tanh())
+    network = Network(backbone, nn.Linear(5, 3))
+    trained = fit_tiny(image_data(), network=network, auxiliary="rotation")
+    assert trained.learner.rotation.in_features == 5

@@ -1,0 +1,279 @@
+"""Jobs: what describes a run, how data and recipe are chosen, what is refused."""
+
+import dataclasses
+import warnings
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from openset import TrainingWarning, datasets, protocols
+from openset.datasets import Dataset, lazy_inputs
+from openset.protocols import Protocol
+from openset.train import Execution, Job, fit_jobs
+from openset.train.plan import plans
+from tests.train.tiny import (
+    fit_tiny,
+    image_data,
+    last_unknown,
+    rows_data,
+    rows_network,
+)
+
+
+def prepared(*jobs):
+    return plans(jobs, "32-true")
+
+
+def test_keywords_that_are_no_fields_change_the_recipe():
+    one = Job.of(method="softmax", data="mnist", epochs=7, changes={"lr": 0.2})
+    assert one.changes == {"epochs": 7, "lr": 0.2}
+    assert one.seed == 0
+
+
+def test_jobs_on_the_same_data_share_the_samples():
+    data = rows_data()
+    first = Job(method="softmax", data=data, protocol=last_unknown(data))
+    others = [
+        dataclasses.replace(first, seed=1),
+        dataclasses.replace(first, validation=0.3),
+    ]
+    one, same, other = prepared(first, *others)
+    assert one.cut is same.cut
+    assert other.cut is not one.cut
+    assert [p.spec.seed for p in (one, same, other)] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("name", "method", "magnitude"),
+    [
+        ("cifar10", "arpl", 15),
+        ("cifar10", "ceplus", 6),
+        ("cifar+10", "arpl", 6),  # on the same images, but with other constants
+    ],
+)
+def test_the_recipe_has_the_constants_of_method_and_protocol(name, method, magnitude):
+    protocol = protocols.published(name, 0)
+    rng = np.random.default_rng(0)
+    sources = {
+        source: Dataset(
+            inputs=rng.integers(0, 255, (2 * n, 32, 32, 3), dtype=np.uint8),
+            labels=np.arange(2 * n) % n,
+            classes=[str(c) for c in range(n)],
+            kind="image",
+            name=source,
+            parts={"train": np.arange(n), "test": np.arange(n, 2 * n)},
+        )
+        for source, n in (("cifar10", 10), ("cifar100", 100))
+    }
+    others = {} if name == "cifar10" else {"unknown": sources["cifar100"]}
+    cut = datasets.cut(sources["cifar10"], protocol, **others)
+    jobs = [Job(method=method, data=cut)]
+    if not others:
+        own = {"data": sources["cifar10"], "protocol": protocol, "validation": 0}
+        jobs.append(Job(method=method, **own))
+    for one in prepared(*jobs):
+        assert one.spec.data == name
+        assert one.spec.recipe.pipeline.magnitude == magnitude
+
+
+def test_the_validation_part_can_be_trained_on():
+    trained = fit_tiny(validation=0, epochs=1)
+    assert sorted(trained.outputs) == ["test", "train"]
+    assert len(trained.outputs["train"]) == 45
+
+
+def test_images_of_several_sizes_are_brought_to_one_side(tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="writes the images")
+    rng = np.random.default_rng(0)
+    paths = []
+    for i in range(24):
+        pixels = rng.integers(0, 255, size=(16 + i % 3, 20, 3), dtype=np.uint8)
+        paths.append(str(tmp_path / f"{i}.png"))
+        image.fromarray(pixels).save(paths[-1])
+    data = Dataset(
+        inputs=lazy_inputs.ImageFiles(tuple(paths)),
+        labels=np.arange(24) % 3,
+        classes=["a", "b", "c"],
+        kind="image",
+        name="files",
+        parts={"train": np.arange(12), "test": np.arange(12, 24)},
+    )
+    trained = fit_tiny(data, network="osrci", side=16, epochs=1, validation=0)
+    assert len(trained.outputs["test"]) == 12
+    with pytest.raises(ValueError, match="side must be given for image files"):
+        fit_tiny(data, network="osrci", epochs=1, validation=0)
+
+
+def _in_files(data, folder):
+    """Return the same images, each in a file of its own."""
+    image = pytest.importorskip("PIL.Image", reason="writes the images")
+    paths = [str(folder / f"{i}.png") for i in range(len(data.labels))]
+    for path, pixels in zip(paths, data.inputs, strict=True):
+        image.fromarray(pixels).save(path)
+    return dataclasses.replace(data, inputs=lazy_inputs.ImageFiles(tuple(paths)))
+
+
+def test_images_in_files_that_are_squares_of_one_size_keep_it(tmp_path):
+    data = image_data(side=16)
+    files = _in_files(data, tmp_path)
+    trained = fit_tiny(files, network="osrci", epochs=1)
+    assert trained.spec["recipe"]["pipeline"]["side"] == 16
+    asked = fit_tiny(data, network="osrci", epochs=1, side=16)
+    np.testing.assert_array_equal(
+        trained.outputs["test"].logits, asked.outputs["test"].logits
+    )
+
+
+def test_one_image_of_another_size_in_any_part_asks_for_the_side(tmp_path):
+    image = pytest.importorskip("PIL.Image", reason="writes the images")
+    files = _in_files(image_data(side=16), tmp_path)
+    image.new("RGB", (20, 20)).save(files.inputs.paths[-1])  # of the test part
+    with pytest.raises(ValueError, match=r"side must be given .* of one size"):
+        fit_tiny(files, network="osrci", epochs=1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "sotfmax"}, "train.fit: method must be one of .*got 'sotfmax'"),
+        ({"recipe": "C"}, "recipe must be one of 'arpl', 'ceplus', .*got 'C'"),
+        ({"epoch": 3}, "a change must be one of .*got 'epoch'"),
+        ({"seed": -1}, "train.fit: seed must be an integer >= 0, got -1"),
+        ({"seed": 0.5}, "seed must be an integer >= 0, got 0.5"),
+        ({"validation": 1.0}, r"validation must be a number in \[0, 1\), got 1.0"),
+        (
+            {"options": {"wieght": 1}},
+            "method softmax: option must be one of .*'wieght'",
+        ),
+        ({"network": "resnet"}, "network must be 'mlp' or an nn.Module .*got 'resnet'"),
+        ({"network": "osrci"}, "network must be 'mlp' or an nn.Module .*got 'osrci'"),
+        ({"devices": 0}, "train.fit: devices must be an integer >= 1, got 0"),
+        ({"nodes": 1.5}, "train.fit: nodes must be an integer >= 1, got 1.5"),
+        ({"data": "no such data"}, "no such data"),
+        (
+            {"log_to": "tensorboard"},
+            "out must be a folder, to log to tensorboard, got None",
+        ),
+        (
+            {"log_to": "mlfow"},
+            "log_to must be one of 'mlflow', 'wandb', 'tensorboard', got 'mlfow'",
+        ),
+        ({"network": rows_network(4)}, "a model with 3 outputs, got 4. One output per"),
+    ],
+)
+def test_bad_arguments_are_refused(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        fit_tiny(**arguments)
+
+
+def test_numbers_of_numpy_are_as_good_as_others():
+    trained = fit_tiny(
+        method="arpl", seed=np.int64(3), options={"weight": np.float32(0.5)}, epochs=1
+    )
+    assert trained.spec["seed"] == 3
+    assert trained.spec["options"] == {"weight": 0.5}
+
+
+def test_a_protocol_beside_a_cut_is_refused():
+    data = rows_data()
+    cut = datasets.cut(data, last_unknown(data))
+    with pytest.raises(ValueError, match=r"protocol must be left out: .*a Cut"):
+        fit_tiny(cut, protocol=last_unknown(data))
+    assert len(fit_tiny(cut, epochs=1).log) == 1
+
+
+def test_a_split_is_of_a_published_protocol_only():
+    digits = datasets.load("digits")
+    protocol = protocols.holdout(digits, 6, 4, rng=0)
+    with pytest.raises(ValueError, match="split must be left out: it is for a publ"):
+        Job(method="softmax", data=digits, protocol=protocol, split=1)
+    made = datasets.cut(digits, protocol)
+    with pytest.raises(ValueError, match="split must be left out"):
+        Job(method="softmax", data=made, split=1)
+
+
+def test_a_folder_of_other_files_is_refused_and_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("")
+    with pytest.raises(ValueError, match=r"out must be a new or empty .*thesis.tex"):
+        fit_tiny(out=tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_data_without_a_published_protocol_get_one_drawn_and_named():
+    digits = datasets.load("digits")
+    job = Job(method="softmax", data=digits, validation=0)
+    with pytest.warns(TrainingWarning, match="digits has no published protocol") as got:
+        (first,) = prepared(job)
+    assert first.spec.protocol == protocols.default(digits)[0]
+    unknown = ", ".join(map(str, first.spec.protocol.unknown))
+    assert f"not trained on: {unknown}. " in str(got[0].message)
+    with pytest.warns(TrainingWarning, match="no published protocol"):
+        (third,) = prepared(dataclasses.replace(job, split=2))
+    assert third.spec.protocol == protocols.default(digits)[2]
+    with pytest.raises(ValueError, match="split must be one of '0', '1'"):
+        prepared(dataclasses.replace(job, split=9))
+
+
+def test_a_file_of_draws_is_a_protocol(tmp_path):
+    digits, path = datasets.load("digits"), tmp_path / "p.json"
+    draws = protocols.holdout(digits, 5, 5, 3, rng=4)
+    draws.save(path)
+    job = Job(method="softmax", data="digits", protocol=str(path), validation=0)
+    for split in (None, 2):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            (one,) = prepared(dataclasses.replace(job, split=split))
+        assert one.spec.protocol == draws[split or 0]
+
+
+@pytest.mark.usefixtures("import_torchvision")
+def test_random_weights_of_a_network_of_others_are_told():
+    data = image_data(side=32)
+    settings = {"data": data, "protocol": last_unknown(data), "method": "softmax"}
+    with pytest.warns(TrainingWarning, match=r"resnet18 starts from random weights"):
+        prepared(Job(network="torchvision:resnet18", **settings))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        prepared(Job(network="classifier32", **settings))
+        prepared(Job(network="torchvision:resnet18", pretrained=True, **settings))
+
+
+def test_a_missing_test_part_is_drawn_from_the_training_part_alone():
+    rows = np.arange(60)
+    data = dataclasses.replace(
+        rows_data(60), parts={"train": rows[:40], "validation": rows[40:52]}
+    )
+    job = Job(method="softmax", data=data, protocol=last_unknown(data))
+    (one,) = prepared(job)
+    found = {
+        part: np.concatenate([r for _, r in getattr(one.cut, part).sources])
+        for part in ("train", "validation", "test")
+    }
+    assert set(found["validation"]) <= set(range(40, 52))
+    assert {*found["train"], *found["test"]} <= set(range(40))
+    assert not {*found["train"]} & {*found["test"]}
+
+
+def test_jobs_on_the_same_files_read_them_once_to_tell_them_apart(
+    tmp_path, monkeypatch
+):
+    image = pytest.importorskip("PIL.Image")
+    for name in ("train/cat", "train/cow", "test/cat", "test/cow", "test/dog"):
+        (tmp_path / name).mkdir(parents=True)
+        for i in range(3):
+            image.new("RGB", (32, 32), (i, 0, 0)).save(tmp_path / name / f"{i}.png")
+    data = datasets.load(str(tmp_path))
+    protocol = Protocol(known=("cat", "cow"), unknown=("dog",), source=data.name)
+    read, read_bytes = Counter(), Path.read_bytes
+    monkeypatch.setattr(
+        Path, "read_bytes", lambda path: (read.update([path]), read_bytes(path))[1]
+    )
+    about = {"data": data, "protocol": protocol, "recipe": "torchosr", "epochs": 1}
+    jobs = [
+        Job.of(method="softmax", network="mlp", validation=0, seed=seed, **about)
+        for seed in range(3)
+    ]
+    fit_jobs(jobs, Execution(accelerator="cpu", progress=False))
+    assert set(read.values()) <= {1}

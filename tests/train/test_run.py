@@ -1,0 +1,309 @@
+"""Runs that are killed go on as if nothing had been; damaged files are named."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+from safetensors.torch import load_file
+from torch import nn
+
+from openset._types import ArtefactError
+from openset.train import Trained, run
+from tests.killing import forking
+from tests.train.tiny import (
+    NARROW,
+    fit_tiny,
+    image_data,
+    image_network,
+    rows_data,
+    rows_network,
+)
+
+pytestmark = pytest.mark.skipif(
+    sys.platform == "win32", reason="needs SIGKILL and forks"
+)
+
+
+EPOCHS = 8
+
+
+CHECKPOINT = "checkpoint.pt"
+
+
+TIMES = ("seconds", "samples_per_second")
+
+
+def train(folder, epochs=EPOCHS):
+    """Train with all that changes: dropout, RandAugment, mixtures, turns, momentum."""
+    return fit_tiny(
+        image_data(),
+        method="proser",
+        network="osrci",
+        recipe="ceplus",
+        auxiliary="rotation",
+        clean=0.4,
+        epochs=epochs,
+        batch=5,
+        out=folder,
+    )
+
+
+def fingerprint(folder):
+    """Return the weights and optimisers of a run, and its log without the clock."""
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    plain = [{k: v for k, v in line.items() if k not in TIMES} for line in log]
+    return load_file(folder / "weights.safetensors"), plain
+
+
+def assert_same_run(one, other):
+    (tensors, log), (others, other_log) = fingerprint(one), fingerprint(other)
+    assert log == other_log
+    assert tensors.keys() == others.keys()
+    for name, tensor in tensors.items():
+        assert torch.equal(tensor, others[name]), name
+    ours, theirs = Trained.load(one), Trained.load(other)
+    for part in ours.outputs:
+        assert_array_equal(ours.outputs[part].logits, theirs.outputs[part].logits)
+
+
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_a_step(count):
+    """Die in the middle of an epoch."""
+    step = run.start_step
+
+    def patched(*arguments, calls=[0]):  # noqa: B006  # counts over all calls
+        calls[0] += 1
+        return die() if calls[0] == count else step(*arguments)
+
+    run.start_step = patched
+
+
+def in_a_checkpoint(count):
+    """Die with half a checkpoint written."""
+    save = torch.save
+
+    def patched(state, stream, calls=[0]):  # noqa: B006  # as above
+        calls[0] += 1
+        if calls[0] < count:
+            return save(state, stream)
+        stream.write(b"half a file")
+        stream.flush()
+        return die()
+
+    torch.save = patched
+
+
+def in_a_line(count):
+    """Die with half a line of the log written."""
+    write = run.Run._write_line
+
+    def patched(self, epoch, *arguments):
+        if epoch < count:
+            return write(self, epoch, *arguments)
+        with (self.folder / "log.jsonl").open("a", encoding="utf-8") as stream:
+            stream.write('{"epoch": 4, "lo')
+        return die()
+
+    run.Run._write_line = patched
+
+
+def between_line_and_checkpoint(count):
+    """Die when the log knows more than the checkpoint."""
+    save = run.Run.save
+    run.Run.save = lambda self: die() if self.done >= count else save(self)
+
+
+def before_the_summary(_):
+    """Die when all is trained and nothing is summed up."""
+    Trained.save = die
+
+
+MOMENTS = [
+    (in_a_step, 2),
+    (in_a_checkpoint, 1),
+    (in_a_step, 3),
+    (in_a_step, 5),
+    (in_a_step, 9),
+    (in_a_line, 4),
+    (between_line_and_checkpoint, 5),
+    (in_a_checkpoint, 3),
+    (before_the_summary, 0),
+]
+
+
+@pytest.fixture(autouse=True)
+def a_checkpoint_each_epoch(monkeypatch):
+    """Do not wait for half a minute."""
+    monkeypatch.setattr(run, "_EVERY", 0.0)
+
+
+def train_and_die(folder, moment, count):
+    """Run in a process of its own."""
+    run._EVERY = 0.0
+    torch.set_num_threads(1)  # as in the tests: sums in the same order
+    moment(count)
+    train(folder)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory):
+    """Return the folder of a run that nobody killed."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    train(folder)
+    return folder
+
+
+def killed(folder, moment, count):
+    process = forking().Process(target=train_and_die, args=(folder, moment, count))
+    process.start()
+    process.join()
+    return process.exitcode
+
+
+def test_a_run_killed_at_every_bad_moment_ends_as_if_nothing_had_been(
+    undisturbed, tmp_path
+):
+    for moment, count in MOMENTS:
+        assert killed(tmp_path, moment, count) == -signal.SIGKILL
+    assert not (tmp_path / "trained.json").exists()
+    train(tmp_path)
+    assert_same_run(tmp_path, undisturbed)
+    assert not list(tmp_path.glob(f".{CHECKPOINT}.*"))
+
+
+class Stopped(Exception):  # noqa: N818  # no error
+    """A run stopped on purpose."""
+
+
+def stopped(monkeypatch, folder, after, **changes):
+    """Train, and stop after so many epochs."""
+    epoch = run.Run._epoch
+
+    def patched(self, number):
+        if number == after:
+            raise Stopped
+        return epoch(self, number)
+
+    usual = {"out": folder, "epochs": 4, "momentum": 0.9}
+    with monkeypatch.context() as patch:
+        patch.setattr(run.Run, "_epoch", patched)
+        with pytest.raises(Stopped):
+            fit_tiny(**(usual | changes))
+    return lambda: fit_tiny(**(usual | changes))
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_optimisers_go_on_with_their_memory(monkeypatch, tmp_path, optimiser):
+    changes = {"optimiser": optimiser, "lr": 0.01, "method": "arpl"}
+    go_on = stopped(monkeypatch, tmp_path / "a", 2, **changes)
+    trained = []
+    monkeypatch.setattr(run, "start_step", counting(trained, run.start_step))
+    go_on()
+    assert len(trained) == 1 + 2 * 3  # to build, and two epochs of three batches
+    fit_tiny(out=tmp_path / "b", epochs=4, momentum=0.9, **changes)
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+
+
+def counting(calls, function):
+    def counted(*arguments):
+        calls.append(arguments)
+        return function(*arguments)
+
+    return counted
+
+
+def test_the_adversaries_of_confusing_samples_go_on_as_well(monkeypatch, tmp_path):
+    torch.manual_seed(0)
+    changes = {
+        "data": image_data(n=8, side=32),
+        "method": "arpl_cs",
+        "options": NARROW,
+        "network": image_network(3),
+        "validation": 0,
+        "epochs": 2,
+    }
+    stopped(monkeypatch, tmp_path / "a", 1, **changes)()
+    fit_tiny(out=tmp_path / "b", momentum=0.9, **changes)
+    assert_same_run(tmp_path / "a", tmp_path / "b")
+
+
+def test_weights_that_are_tied_can_be_kept(tmp_path):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
+            self.second.weight = self.first.weight
+            self.head = nn.Linear(4, 3)
+
+        def forward(self, rows):
+            return self.head(self.second(self.first(rows).relu()))
+
+    trained = fit_tiny(network=Tied(), out=tmp_path, epochs=1)
+    backbone = trained.learner.network.backbone
+    assert backbone.first.weight is backbone.second.weight
+
+
+@pytest.fixture
+def interrupted(tmp_path, monkeypatch):
+    """Return a folder after two of four epochs, and how to go on with it."""
+    return tmp_path, stopped(monkeypatch, tmp_path, 2)
+
+
+@pytest.mark.parametrize("left", [0, 5, 100, -1])
+def test_a_checkpoint_cut_off_is_named(interrupted, left):
+    folder, go_on = interrupted
+    path = folder / CHECKPOINT
+    path.write_bytes(path.read_bytes()[:left])
+    with pytest.raises(
+        ArtefactError, match=rf"(?s){CHECKPOINT} is damaged .*Delete it to"
+    ):
+        go_on()
+    path.unlink()
+    assert len(go_on().log) == 4
+
+
+@pytest.mark.parametrize("change", [{"seed": 1}, {"epochs": 5}, {"method": "gcpl"}])
+def test_a_checkpoint_of_another_run_is_refused(interrupted, change):
+    folder, _ = interrupted
+    usual = {"out": folder, "epochs": 4, "momentum": 0.9}
+    with pytest.raises(ValueError, match=r"out must be an empty folder .*differs in"):
+        fit_tiny(**(usual | change))
+
+
+def test_a_log_that_is_gone_does_not_stop_the_run(interrupted):
+    folder, go_on = interrupted
+    (folder / "log.jsonl").unlink()
+    assert [line["epoch"] for line in go_on().log] == [2, 3]
+
+
+def test_a_log_without_a_checkpoint_is_begun_anew(interrupted):
+    folder, go_on = interrupted
+    (folder / CHECKPOINT).unlink()
+    assert [line["epoch"] for line in go_on().log] == [0, 1, 2, 3]
+
+
+def test_a_folder_can_be_moved(interrupted, tmp_path_factory):
+    folder, go_on = interrupted
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "run"
+    shutil.copytree(folder, elsewhere)
+    before = (elsewhere / "log.jsonl").read_text()  # with times of the first two epochs
+    fit_tiny(out=elsewhere, epochs=4, momentum=0.9)
+    assert (elsewhere / "log.jsonl").read_text().startswith(before)
+    go_on()
+    assert_same_run(elsewhere, folder)
+
+
+def test_a_model_of_ones_own_resumes_too(monkeypatch, tmp_path):
+    torch.manual_seed(2)
+    changes = {"network": rows_network(3), "data": rows_data()}
+    stopped(monkeypatch, tmp_path / "a", 3, **changes)()
+    fit_tiny(out=tmp_path / "b", epochs=4, momentum=0.9, **changes)
+    assert_same_run(tmp_path / "a", tmp_path / "b")

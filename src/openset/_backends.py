@@ -162,9 +162,7 @@ def check(
     _check.one_of(caller, "backend", backend, BACKENDS)
     if address is not None and backend not in {"ray", "dask"}:
         rule = "left out, except for the backends ray and dask"
-        raise ValueError(
-            _check.must(rule, caller=caller, name="address", got=repr(address))
-        )
+        _check.fail(caller, "address", rule, repr(address))
     if jobs != -1:
         remedy = "-1 means all cores"
         _check.integer(caller, "jobs", jobs, low=1, remedy=remedy)
@@ -183,11 +181,7 @@ def connected(
         if address is None:
             rule = "that of a running scheduler"
             remedy = "For example --address tcp://10.0.0.1:8786"
-            raise ValueError(
-                _check.must(
-                    rule, caller=caller, name="address", got=None, remedy=remedy
-                )
-            )
+            _check.fail(caller, "address", rule, None, remedy)
         with distributed.Client(address, set_as_default=True) as client:
             yield client
     else:
@@ -257,15 +251,12 @@ def _places_of(node: dict[str, float], gpus: float) -> int:
 def _ray_pool(jobs: int, ray: Any, gpus: float, caller: str) -> Pool:
     if gpus > 1 and gpus % 1:
         rule = "a whole number, or a share of one GPU"
-        raise ValueError(_check.must(rule, caller=caller, name="gpus", got=f"{gpus:g}"))
+        _check.fail(caller, "gpus", rule, f"{gpus:g}")
     if _ray_places(ray, gpus) < 1:
         there = ray.cluster_resources()
         what = f"{gpus:g} GPUs and a CPU on one node" if gpus else "a CPU"
         got = f"{there.get('CPU', 0):g} CPUs and {there.get('GPU', 0):g} GPUs in all"
-        msg = _check.must(
-            f"one with {what}", caller=caller, name="the Ray cluster", got=got
-        )
-        raise ValueError(msg)
+        _check.fail(caller, "the Ray cluster", f"one with {what}", got)
     # A task without a CPU might be placed on a machine that is already full.
     resources: dict[str, Any] = {"num_cpus": 1, "scheduling_strategy": "SPREAD"}
     if gpus:

@@ -45,15 +45,14 @@ def need_no_doubt(caller: str, labels: Iterable[Any], unknown: Any) -> None:
     doubtful = sorted({str(one) for one in labels if means_unknown(one)})
     doubtful = [one for one in doubtful if one != str(unknown)]
     if doubtful:
-        msg = _check.must(
+        _check.fail(
+            caller,
+            "unknown_label",
             "given, as a class has a name that may mean unknown",
-            caller=caller,
-            name="unknown_label",
-            got=f"None with the label {doubtful[0]!r}",
-            remedy=f"Pass unknown_label={doubtful[0]!r} if these samples belong to no "
+            f"None with the label {doubtful[0]!r}",
+            f"Pass unknown_label={doubtful[0]!r} if these samples belong to no "
             f"known class, else unknown_label={unknown!r}",
         )
-        raise ValueError(msg)
 
 
 def numbered(
@@ -77,14 +76,13 @@ def numbered(
     if class_names is not None:
         missing = [name for name in names if name not in set(class_names)]
         if missing:
-            msg = _check.must(
+            _check.fail(
+                caller,
+                "class_names",
                 "all names that occur",
-                caller=caller,
-                name="class_names",
-                got=f"none for {missing[0]!r}",
-                remedy=f"Unknown samples are labelled {unknown!r}",
+                f"none for {missing[0]!r}",
+                f"Unknown samples are labelled {unknown!r}",
             )
-            raise ValueError(msg)
         names = list(class_names)
     order = np.argsort(names)
     ranked = np.asarray(names, dtype=np.str_)[order]
@@ -110,16 +108,15 @@ def numbers_of(caller: str, labels: Any, classes: Sequence[str]) -> NDArray[np.i
     found, index = np.unique(names, return_inverse=True)
     others = [name for name in found.tolist() if name not in place]
     if not classes or others:
-        msg = _check.must(
+        _check.fail(
+            caller,
+            "labels",
             f"integers, or names that are in classes, or {UNKNOWN_NAME!r}",
-            caller=caller,
-            name="labels",
-            got=repr(others[0] if others else str(found[0])),
-            remedy=f"Label samples of no known class {UNKNOWN_NAME!r}"
+            repr(others[0] if others else str(found[0])),
+            f"Label samples of no known class {UNKNOWN_NAME!r}"
             if classes
             else "Pass classes=, in the order of the columns of the logits",
         )
-        raise ValueError(msg)
     return np.array([place[name] for name in found.tolist()], dtype=np.int64)[index]
 
 
@@ -134,13 +131,12 @@ def with_unknown(
         caller, "labels", labels, lowest=int(np.iinfo(np.int64).min)
     )
     if (numbers == UNKNOWN).any():
-        msg = _check.must(
+        _check.fail(
+            caller,
+            "unknown_label",
             f"{UNKNOWN} where labels have it, as it always means unknown",
-            caller=caller,
-            name="unknown_label",
-            got=unknown,
+            unknown,
         )
-        raise ValueError(msg)
     _need_known_classes(caller, np.asarray(predicted), unknown)
     return np.where(numbers == unknown, UNKNOWN, numbers)
 
@@ -153,28 +149,22 @@ def _integer(caller: str, unknown_label: str | int) -> int:
             pass
     elif isinstance(unknown_label, Integral) and not isinstance(unknown_label, bool):
         return int(unknown_label)
-    msg = _check.must(
-        "an integer where labels are numbers",
-        caller=caller,
-        name="unknown_label",
-        got=repr(unknown_label),
-    )
-    raise ValueError(msg)
+    rule = "an integer where labels are numbers"
+    return _check.fail(caller, "unknown_label", rule, repr(unknown_label))
 
 
 def _need_known_classes(
     caller: str, predicted: NDArray[Any], unknown: str | int
 ) -> None:
     if (predicted == unknown).any():
-        msg = _check.must(
+        _check.fail(
+            caller,
+            "predicted",
             "a known class for every sample",
-            caller=caller,
-            name="predicted",
-            got=f"{unknown!r}",
-            remedy="It is the class without rejection; rejection is decided by a "
+            f"{unknown!r}",
+            "It is the class without rejection; rejection is decided by a "
             "threshold on the knownness",
         )
-        raise ValueError(msg)
 
 
 def merged(
@@ -193,12 +183,10 @@ def need_names(caller: str, values: Sequence[str], highest: int) -> tuple[str, .
     rule = "different strings, one for each class"
     bad = [name for name in names if not isinstance(name, str)]
     if isinstance(values, str) or bad or len(set(names)) < len(names):
-        raise ValueError(
-            _check.must(rule, caller=caller, name="class_names", got=repr(values))
-        )
+        _check.fail(caller, "class_names", rule, repr(values))
     if highest >= len(names):
         got = f"{len(names)} names and class {highest}"
-        raise ValueError(_check.must(rule, caller=caller, name="class_names", got=got))
+        _check.fail(caller, "class_names", rule, got)
     return names
 
 
@@ -211,26 +199,25 @@ def _strings(caller: str, name: str, values: Any) -> NDArray[np.str_]:
         else [one for one in array.flat if not isinstance(one, str)]
     )
     if others:
-        msg = _check.must(
+        _check.fail(
+            caller,
+            name,
             "strings where other labels are strings",
-            caller=caller,
-            name=name,
-            got=repr(others[0]),
+            repr(others[0]),
+            error=TypeError,
         )
-        raise TypeError(msg)
     _check.vector(caller, name, array)
     found = array.astype(np.str_)
     empty = np.flatnonzero(found == "")
     if empty.size:
         got = f"none in {empty.size} of {found.size} samples, first in row {empty[0]}"
-        msg = _check.must(
+        _check.fail(
+            caller,
+            name,
             "given for every sample",
-            caller=caller,
-            name=name,
-            got=got,
-            remedy="Remove samples without a label",
+            got,
+            "Remove samples without a label",
         )
-        raise ValueError(msg)
     return found
 
 
@@ -240,11 +227,10 @@ def _need_different(caller: str, names: Sequence[str]) -> None:
     for name in names:
         other = seen.setdefault(name.strip(), name)
         if other != name:
-            msg = _check.must(
+            _check.fail(
+                caller,
+                "labels and predicted",
                 "names that differ in more than spaces around them",
-                caller=caller,
-                name="labels and predicted",
-                got=f"{other!r} and {name!r}",
-                remedy="Strip the names",
+                f"{other!r} and {name!r}",
+                "Strip the names",
             )
-            raise ValueError(msg)

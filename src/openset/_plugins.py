@@ -75,25 +75,22 @@ class Registry(Mapping[str, T], Generic[T]):
         # Dots are allowed for numbers: ccr_at_fpr_0.1.
         is_plain = isinstance(name, str) and name.translate(_SIGNS).isalnum()
         if not is_plain or name != name.lower():
-            msg = _check.must(
+            _check.fail(
+                f"{self._package}.register",
+                "name",
                 "lower-case letters, digits, hyphens, underscores and dots",
-                caller=f"{self._package}.register",
-                name="name",
-                got=repr(name),
+                repr(name),
             )
-            raise ValueError(msg)
         there = self._values.get(name)
         taken = "" if there is None else reference(there)
         if taken not in {"", reference(value)} and not taken.startswith("__main__:"):
-            msg = _check.must(
+            _check.fail(
+                f"{self._package}.register",
+                "name",
                 "a name that is not taken",
-                caller=f"{self._package}.register",
-                name="name",
-                got=f"{name!r}, which is {taken}",
-                remedy="Use another one; a class may have a line such as "
-                f"name = 'my_{name}'",
+                f"{name!r}, which is {taken}",
+                f"Use another one; a class may have a line such as name = 'my_{name}'",
             )
-            raise ValueError(msg)
         self._values[name] = value
         if not listed:
             self._unlisted.add(name)
@@ -136,15 +133,14 @@ class Registry(Mapping[str, T], Generic[T]):
         if name not in self:
             names = self.names()
             remedy = _check.near(name, names)
-            msg = _check.must(
+            _check.fail(
+                caller,
+                argument,
                 f"one of {', '.join(map(repr, names))}",
-                caller=caller,
-                name=argument,
-                got=repr(name),
-                remedy=f"{remedy} " * bool(remedy)
+                repr(name),
+                f"{remedy} " * bool(remedy)
                 + f"Name {self._what} of your own as 'package.module:Name'",
             )
-            raise ValueError(msg)
         return self[name]
 
     def trusted(
@@ -291,13 +287,13 @@ def subclass_of(kind: type[Any], what: str) -> Callable[[str, Any], Any]:
     def accept(caller: str, value: Any) -> Any:
         if not (isinstance(value, type) and issubclass(value, kind)):
             got = value if isinstance(value, type) else type(value)
-            msg = _check.must(
+            _check.fail(
+                caller,
+                "what is named",
                 f"{what} (a subclass of {kind.__name__})",
-                caller=caller,
-                name="what is named",
-                got=got.__name__,
+                got.__name__,
+                error=TypeError,
             )
-            raise TypeError(msg)
         return value
 
     return accept

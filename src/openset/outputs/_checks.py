@@ -43,11 +43,11 @@ def real_array(
     array = values if _xp.is_array_api_obj(values) else np.asarray(values)
     if not _is_real(array):
         got = f"dtype {str(array.dtype).removeprefix('torch.')}"
-        raise TypeError(_check.must("real", caller="Outputs", name=name, got=got))
+        _check.fail("Outputs", name, "real", got, error=TypeError)
     if array.ndim != ndim or 0 in array.shape:
         rule = f"a non-empty array of {ndim} dimension{'s' if ndim > 1 else ''}"
         got = f"shape {tuple(array.shape)}"
-        raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
+        _check.fail("Outputs", name, rule, got)
     array = _xp.as_float(array)
     if isinstance(array, np.memmap):
         return array  # read and checked batch by batch
@@ -63,7 +63,7 @@ def _need_no_nan(name: str, array: Array) -> None:
     if is_nan.any():
         row = int(np.argwhere(is_nan)[0, 0])
         rule, got = "free of NaN", f"NaN in row {row}"
-        raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
+        _check.fail("Outputs", name, rule, got)
 
 
 def named_layers(pairs: Any) -> tuple[tuple[str, int], ...]:
@@ -91,19 +91,17 @@ def class_names(classes: Any, logits: Any) -> tuple[str, ...]:
     ]
     if missing:
         got = f"none for class {missing[0]}"
-        msg = _check.must("names", caller="Outputs", name="classes", got=got)
-        raise ValueError(msg)
+        _check.fail("Outputs", "classes", "names", got)
     columns = tuple(map(str, getattr(logits, "columns", ())))
     if columns != names and sorted(columns) == sorted(names):
         place = next(i for i, name in enumerate(names) if name != columns[i])
-        msg = _check.must(
+        _check.fail(
+            "Outputs",
+            "classes",
             "in the order of the columns of logits",
-            caller="Outputs",
-            name="classes",
-            got=f"{names[place]!r} for the column {columns[place]!r}",
-            remedy="Give logits[list(classes)]",
+            f"{names[place]!r} for the column {columns[place]!r}",
+            "Give logits[list(classes)]",
         )
-        raise ValueError(msg)
     return names
 
 
@@ -152,23 +150,18 @@ def _check_class_count(outputs: "Outputs") -> None:
         if d != wanted:
             got = f"{wanted} for {d} features"
             rule = "as wide as features"
-            raise ValueError(
-                _check.must(rule, caller="Outputs", name="weight", got=got)
-            )
+            _check.fail("Outputs", "weight", rule, got)
     if counts and outputs.labels is not None:
         n_classes = next(iter(counts.values()))
         highest = int(outputs.labels.max())
         if highest >= n_classes:
-            msg = _check.must(
+            _check.fail(
+                "Outputs",
+                "labels",
                 f"below {n_classes}, the number of classes",
-                caller="Outputs",
-                name="labels",
-                got=highest,
-                remedy=_ONE_LOGIT
-                if n_classes == 1
-                else "Label samples of other classes -1",
+                highest,
+                _ONE_LOGIT if n_classes == 1 else "Label samples of other classes -1",
             )
-            raise ValueError(msg)
 
 
 def _check_layers(outputs: "Outputs") -> None:
@@ -179,13 +172,12 @@ def _check_layers(outputs: "Outputs") -> None:
     names = {name for name, _ in outputs.layers}
     if sum(widths) != d or min(widths) < 1 or len(names) < len(widths):
         shown = ", ".join(f"{name} {width}" for name, width in outputs.layers)
-        msg = _check.must(
+        _check.fail(
+            "Outputs",
+            "layers",
             f"different names with the columns of each, {d} in all",
-            caller="Outputs",
-            name="layers",
-            got=shown,
+            shown,
         )
-        raise ValueError(msg)
 
 
 def leading_rows(

@@ -22,9 +22,7 @@ def concatenated(parts: "Sequence[Outputs]") -> dict[str, Any]:
     if len(steps) > 1:
         got = " and ".join(one or "none" for one in steps)
         rule = "of inputs perturbed by one step"
-        raise ValueError(
-            _check.must(rule, caller="Outputs.concat", name="parts", got=got)
-        )
+        _check.fail("Outputs.concat", "parts", rule, got)
     if any(part.invalid == "keep" for part in parts):
         columns["invalid"] = "keep"
     for name in PER_SAMPLE:
@@ -58,9 +56,7 @@ def _of_one_network(name: str, found: list[Any]) -> Any:
         if not np.array_equal(_xp.to_numpy(given[0]), _xp.to_numpy(other)):
             rule = "of one network"
             got = f"different {name}"
-            raise ValueError(
-                _check.must(rule, caller="Outputs.concat", name="parts", got=got)
-            )
+            _check.fail("Outputs.concat", "parts", rule, got)
     return given[0] if given else found[0]
 
 

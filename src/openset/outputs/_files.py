@@ -31,8 +31,7 @@ def write(
         return
     if path.suffix:
         rule, got = "'.npz', or none for a folder of .npy files", repr(path.suffix)
-        msg = _check.must(rule, caller="Outputs.save", name="ending", got=got)
-        raise ValueError(msg)
+        _check.fail("Outputs.save", "ending", rule, got)
     with _io.replacing_folder(path, put=put_folder) as temporary:
         for name, array in arrays.items():
             np.save(temporary / f"{name}.npy", array, allow_pickle=False)

@@ -267,13 +267,12 @@ class Outputs:
         caller = "Outputs.of_layers"
         if not parts:
             rule = "outputs of one or several layers"
-            raise ValueError(_check.must(rule, caller=caller, name="parts", got="none"))
+            _check.fail(caller, "parts", rule, "none")
         for name, part in parts.items():
             need_kind(caller, f"layer {name!r}", part)
             if part.features is None:
                 rule, got = "outputs with features", "none"
-                msg = _check.must(rule, caller=caller, name=f"layer {name!r}", got=got)
-                raise ValueError(msg)
+                _check.fail(caller, f"layer {name!r}", rule, got)
         _check.same_length(caller, {name: len(part) for name, part in parts.items()})
         first = next(iter(parts.values()))
         for name, part in parts.items():
@@ -428,14 +427,13 @@ def _need_same_samples(caller: str, name: str, part: Outputs, first: Outputs) ->
         own, others = getattr(part, what), getattr(first, what)
         if own is None or others is None or np.array_equal(own, others):
             continue
-        msg = _check.must(
+        _check.fail(
+            caller,
+            name,
             "outputs of the same samples, in the same order",
-            caller=caller,
-            name=name,
-            got=f"other {what} than in the first layer",
-            remedy="Extract all layers in one pass: extract.extract(..., layers=[...])",
+            f"other {what} than in the first layer",
+            "Extract all layers in one pass: extract.extract(..., layers=[...])",
         )
-        raise ValueError(msg)
 
 
 def need_same_classes(
@@ -451,13 +449,12 @@ def need_same_classes(
     place = next((c for c, (one, other) in enumerate(pairs) if one != other), None)
     if place is None:
         return
-    msg = _check.must(
+    _check.fail(
+        caller,
+        f"classes of {name}",
         f"those of {of}, in the same order",
-        caller=caller,
-        name=f"classes of {name}",
-        got=f"{outputs.classes[place]!r} for class {place}, which is "
+        f"{outputs.classes[place]!r} for class {place}, which is "
         f"{classes[place]!r} there",
-        remedy="Take outputs of the same network. If only the spelling differs, make "
+        "Take outputs of the same network. If only the spelling differs, make "
         "the outputs without classes=",
     )
-    raise ValueError(msg)

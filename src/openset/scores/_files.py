@@ -50,13 +50,12 @@ def _named(
 ) -> dict[str, NDArray[Any]]:
     """Labels and predictions as names, as they are written to tables."""
     if _class_names.UNKNOWN_NAME in names:
-        msg = _check.must(
+        _check.fail(
+            "Scores.save",
+            "the ending",
             ".npz for a class that is called 'unknown'",
-            caller="Scores.save",
-            name="the ending",
-            got=".csv or .parquet, where this is the name of unknown samples",
+            ".csv or .parquet, where this is the name of unknown samples",
         )
-        raise ValueError(msg)
     table = np.array([*names, _class_names.UNKNOWN_NAME], dtype=np.str_)
     # the label -1 takes the last entry
     return {name: table[columns[name]] for name in ("labels", "predicted")}

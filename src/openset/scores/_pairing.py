@@ -41,15 +41,14 @@ def in_order_of(
     differ = np.flatnonzero(wanted != got)
     if differ.size:
         row = differ[0]
-        msg = _check.must(
+        _check.fail(
+            caller,
+            f"labels of {names[1]}",
             f"those of {names[0]} for the same ids",
-            caller=caller,
-            name=f"labels of {names[1]}",
-            got=f"others for {differ.size} of {len(first)} ids, such as "
+            f"others for {differ.size} of {len(first)} ids, such as "
             f"{_label(found, row)} instead of {_label(first, row)} for "
             f"{first.ids[row].item()!r}",
         )
-        raise ValueError(msg)
     return found
 
 
@@ -110,8 +109,7 @@ def _need_same_rows(
         got = f"different labels in {n_different} of {len(first)} rows"
         remedy += "; or give ids to both, and samples may be in any order"
     rule = f"of the same samples in the same order as {names[0]}"
-    msg = _check.must(rule, caller=caller, name=names[1], got=got, remedy=remedy)
-    raise ValueError(msg)
+    _check.fail(caller, names[1], rule, got, remedy)
 
 
 def _alike(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -138,14 +136,13 @@ def _rows(
     n_taken = np.bincount(rows, minlength=ids.size)
     if n_taken.max() > 1:
         twice = ids[np.argmax(n_taken)].item()
-        msg = _check.must(
+        _check.fail(
+            caller,
+            f"ids of {names[0]} and {names[1]}",
             "different, as samples are in another order",
-            caller=caller,
-            name=f"ids of {names[0]} and {names[1]}",
-            got=f"{twice!r} several times",
-            remedy="What several samples have in common is a group",
+            f"{twice!r} several times",
+            "What several samples have in common is a group",
         )
-        raise ValueError(msg)
     return rows
 
 
@@ -163,14 +160,13 @@ def _refuse_others(
         parts.append(f"none for {missing.size} of {wanted.size} ids{_such_as(missing)}")
     if others.size:
         parts.append(f"{others.size} with other ids{_such_as(others)}")
-    msg = _check.must(
+    _check.fail(
+        caller,
+        names[1],
         f"of the same samples as {names[0]}",
-        caller=caller,
-        name=names[1],
-        got=" and ".join(parts) or "some of its ids several times",
-        remedy=_LEAVE_OUT if ids.size == wanted.size else _SAME,
+        " and ".join(parts) or "some of its ids several times",
+        _LEAVE_OUT if ids.size == wanted.size else _SAME,
     )
-    raise ValueError(msg)
 
 
 def _such_as(ids: NDArray[Any]) -> str:

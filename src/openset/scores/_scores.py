@@ -133,13 +133,12 @@ class Scores:
             named = _class_names.need_names("Scores", class_names, highest)
             object.__setattr__(self, "class_names", named)
         if self.n_classes is not None and highest >= self.n_classes:
-            msg = _check.must(
+            _check.fail(
+                "Scores",
+                "labels and predicted",
                 f"below n_classes = {self.n_classes}",
-                caller="Scores",
-                name="labels and predicted",
-                got=highest,
+                highest,
             )
-            raise ValueError(msg)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         _check.restore(self, state)
@@ -356,21 +355,18 @@ def _knownness(values: ArrayLike) -> NDArray[np.float64]:
     array = np.asarray(values)
     if array.dtype.kind not in "fiu":
         got = f"dtype {array.dtype}"
-        raise TypeError(
-            _check.must("real numbers", caller="Scores", name="known", got=got)
-        )
+        _check.fail("Scores", "known", "real numbers", got, error=TypeError)
     _check.vector("Scores", "known", array)
     array = array.astype(np.float64, copy=False)
     if np.isnan(array.min()):  # min propagates NaN: one pass, no mask
         bad = np.flatnonzero(np.isnan(array))
-        msg = _check.must(
+        _check.fail(
+            "Scores",
+            "known",
             "free of NaN",
-            caller="Scores",
-            name="known",
-            got=f"NaN in {bad.size} of {array.size} samples, first at row {bad[0]}",
-            remedy="Look for inf - inf or 0/0 in the logits or features",
+            f"NaN in {bad.size} of {array.size} samples, first at row {bad[0]}",
+            "Look for inf - inf or 0/0 in the logits or features",
         )
-        raise ValueError(msg)
     return _check.owned(array, values)
 
 

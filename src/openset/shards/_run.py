@@ -184,7 +184,7 @@ def _need_another_folder(out: Store, shards: Sequence[Shard], caller: str) -> No
     here = {shard.path.parent for shard in shards if shard.remote is None}
     if isinstance(out, Folder) and out.path in here:
         rule = "another folder than that of the shards"
-        raise ValueError(_check.must(rule, caller=caller, name="--out", got=str(out)))
+        _check.fail(caller, "--out", rule, str(out))
 
 
 def _is_done(job: Job, shard: Shard, is_there: Callable[[str], bool]) -> bool:
@@ -217,14 +217,8 @@ def _adopt(out: Store, job: Job, shards: Sequence[Shard]) -> None:
         if was != now["job"] or changed:
             what = f"results of another {changed[0]}" if changed else "another job"
             rule = "new, or have results of the same job and shards"
-            raise ValueError(
-                _check.must(
-                    rule,
-                    caller=job.caller,
-                    name="--out",
-                    got=f"{out} with {what}",
-                    remedy="Choose another folder",
-                )
+            _check.fail(
+                job.caller, "--out", rule, f"{out} with {what}", "Choose another folder"
             )
         now["shards"] = before | contents
     out.write(_JOB, json.dumps(now, indent=1).encode())

@@ -143,23 +143,20 @@ def find(folder: str | Path, *, caller: str = "shards.find") -> list[Shard]:
 
     shards = listed(folder, is_shard, caller=caller)
     if shards and missed:
-        msg = _check.must(
+        _check.fail(
+            caller,
+            str(folder),
             "a folder with all shards directly in it, .npz, .parquet or folders of "
             ".npy files",
-            caller=caller,
-            name=str(folder),
-            got=f"{missed[0].name} beside them",
-            remedy="It would be left out: rename it or move it away",
+            f"{missed[0].name} beside them",
+            "It would be left out: rename it or move it away",
         )
-        raise ValueError(msg)
     if not shards:
         rule = (
             "a file or folder of outputs, or a folder of shards (.npz, .parquet, or "
             "folders of .npy files)"
         )
-        raise FileNotFoundError(
-            _check.must(rule, caller=caller, name=str(folder), got="none of these")
-        )
+        _check.fail(caller, str(folder), rule, "none of these", error=FileNotFoundError)
     need_names_once(shards, folder, caller=caller)
     return shards
 
@@ -169,7 +166,7 @@ def need_names_once(shards: list[Shard], folder: str | Path, *, caller: str) -> 
     twice = [name for name, n in Counter(one.name for one in shards).items() if n > 1]
     if twice:
         rule, got = "shards of different names", f"several called {min(twice)}"
-        raise ValueError(_check.must(rule, caller=caller, name=str(folder), got=got))
+        _check.fail(caller, str(folder), rule, got)
 
 
 def read(shard: Shard, *, rows: int, invalid: Invalid = "error") -> Iterator[Outputs]:
@@ -225,7 +222,7 @@ def _array(
     if keep and None in lengths:
         lengths = lengths - {None} or {widths.get(name)}
     if len(lengths) != 1 or not (width := next(iter(lengths))):  # None: one is missing
-        raise ValueError(_check.must(rule, caller="Outputs", name=name, got=got))
+        _check.fail("Outputs", name, rule, got)
     widths[name] = width
     flat = column.flatten().to_numpy(zero_copy_only=False)
     if not column.null_count:

@@ -34,8 +34,8 @@ from _measure import machine, put_section
 from numpy.typing import NDArray
 
 from openset import Scores, detectors, metrics, report, stats
-from openset.selection._robust import MEMBERS
-from openset.selection._surrogate import mean_rank
+from openset.selection.choose import MEMBERS
+from openset.selection.synthetic import mean_rank
 
 ROOT = Path(__file__).resolve().parents[1]
 STORE = Path(__file__).with_name("results") / "detector_ranks.json"

@@ -1,1 +1,1 @@
-"""Tests of openset.protocols."""
+"""Tests of openset.rejector."""

@@ -149,8 +149,9 @@ class _Scorer:
         if self.fitted is None:
             msg = f"bench: {PUBLISHED!r} cannot score synthetic features, got {kind!r}"
             raise ValueError(msg)
-        known = _network.need(self.folder, "validation")
-        return self.fitted.score(selection.synthetic(known, kind))
+        made = selection.synthetic(_network.need(self.folder, "validation"), kind)
+        selection.need_use_of_logits("bench", self.fitted.detector, made)
+        return self.fitted.score(made)
 
 
 def _calibration(scorer: _Scorer, wanted: Calibration) -> Scores:

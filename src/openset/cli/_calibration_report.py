@@ -31,16 +31,14 @@ def _described(detector: Detector) -> str:
     return f"{detector.name}: {', '.join(name for name, _ in detector.parts)}"
 
 
-def print_choice(choice: Choice, *, aims: bool) -> None:
+def print_choice(choice: Choice) -> None:
     """Print how the detectors compare, and which is chosen."""
-    measure = {"oosa": "Open-set accuracy", "cost": "Cost of a decision"}
-    where = f"held-out {choice.left_out}"
-    if choice.left_out == "nothing":
+    where = "held-out kinds"
+    if choice.n_kinds == 1:
         where = "the given unknown samples (one kind, so none is held out)"
     table = _table(
-        f"{measure[choice.measure]} on {where}, alpha {choice.alpha:g}",
+        f"Open-set accuracy on {where}, alpha {choice.alpha:g}",
         "detector",
-        "objective",
         "mean",
         "worst",
         "worst group",
@@ -48,27 +46,12 @@ def print_choice(choice: Choice, *, aims: bool) -> None:
     for i, row in enumerate(choice.ranking):
         table.add_row(
             escape(row["detector"]),
-            row["objective"],
             f"{row['mean']:.4f}",
             f"{row['worst']:.4f}",
             escape(row["worst_group"]),
             style="bold green" if i == 0 else None,
         )
     OUT.print(table)
-    if choice.is_combined and choice.by != "new kind":
-        OUT.print(
-            "A combination is compared with the row 'choosing one' (the best single "
-            "detector, selected without the group it is tested on): the best row of "
-            "single detectors is too optimistic, because it was selected on the same "
-            "samples.",
-            style="dim",
-        )
-    if aims:
-        OUT.print(
-            f"Thresholds are chosen by {choice.objective}; detectors are compared by "
-            "open-set accuracy.",
-            style="dim",
-        )
     OUT.print(f"chosen: {choice}\n", highlight=False)
 
 

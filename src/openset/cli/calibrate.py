@@ -57,7 +57,6 @@ openset calibrate --train train.npz --known val.npz --surrogate far.npz \\
     --sets 0.9 --out rejector/"""
 
 _AUTO = "auto"
-_COMPARED = (None, "anchored", "osa", "worst_group", "by_cost")  # by what they aim at
 
 # Arguments of the library, by the option they come from.
 _OPTIONS = {
@@ -127,12 +126,10 @@ def command(
     objective: Annotated[
         str | None,
         typer.Option(
-            help="How the threshold is chosen: osa (best open-set accuracy), anchored "
-            "(for kinds of unknowns that are not given), worst_group (best for the "
-            "hardest kind), per_class (one per predicted class), by_cost (lowest "
-            "cost), at_fpr, at_tpr (a given rate, see --target) or conformal (a bound "
-            "on rejected known samples). Default: osa; with several detectors, osa or "
-            "anchored, depending on the detector that is chosen."
+            help="How the threshold is chosen: osa (best open-set accuracy), "
+            "worst_group (best for the hardest kind), per_class (one per predicted "
+            "class), by_cost (lowest cost), at_fpr, at_tpr (a given rate, see "
+            "--target) or conformal (a bound on rejected known samples). Default: osa."
         ),
     ] = None,
     alpha: Annotated[
@@ -228,7 +225,7 @@ def command(
     recipes = _recipes(detector or [_AUTO], training, unknowns)
     with _io.naming(train or known):
         fitted = _fitted(recipes, training, named=detector or ())
-    source = _source(fitted, validation, unknowns, objective, options, weight)
+    source = _source(fitted, validation, unknowns, objective, weight)
     # The words that NegLabel is fitted on are no samples of classes to leave out.
     is_of_words = all(isinstance(one, NegLabel) for one in recipes.values())
     with warnings.catch_warnings():  # they are printed below
@@ -237,7 +234,7 @@ def command(
             source,
             known=validation,
             surrogate=unknowns,
-            objective=objective,
+            objective=objective or "osa",
             alpha=weight,
             train=None if is_of_words else training,
             accept_risk=True,
@@ -302,7 +299,6 @@ def _source(
     known: Outputs,
     unknowns: list[Outputs],
     objective: str | None,
-    options: Mapping[str, Any],
     alpha: Alpha,
 ) -> Fitted | Choice:
     """Return the only detector, or the choice among several, which is printed."""
@@ -312,15 +308,9 @@ def _source(
         return next(iter(fitted.values()))
     need_surrogate(unknowns, "to choose among detectors")
     choice = selection.choose(
-        fitted,
-        known=known,
-        surrogate=Outputs.concat(unknowns),
-        objectives=objective,
-        options=options,
-        alpha=alpha,
-        progress=True,
+        fitted, known=known, surrogate=Outputs.concat(unknowns), alpha=alpha
     )
-    print_choice(choice, aims=objective not in _COMPARED)
+    print_choice(choice)
     return choice
 
 

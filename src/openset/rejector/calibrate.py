@@ -39,7 +39,7 @@ def fields_of(
     *,
     known: Outputs,
     surrogate: Outputs | str | Sequence[Outputs | str] | None,
-    objective: str | Callable[..., Threshold] | None,
+    objective: str | Callable[..., Threshold],
     alpha: Alpha,
     train: Outputs | None,
     accept_risk: bool,
@@ -49,10 +49,7 @@ def fields_of(
 ) -> dict[str, Any]:
     """Choose the threshold; see :meth:`openset.Rejector.calibrate`."""
     if isinstance(fitted, Choice):
-        objective = fitted.objective if objective is None else objective
         alpha = fitted.alpha if alpha is None else alpha
-        if objective == fitted.objective:
-            options = {**fitted.options, **options}
         fitted = fitted.fitted
     rule, remedy = "a fitted detector, or a Choice", "Fit it: PostMax().fit(train)"
     _check.instance(_CALLER, "fitted", fitted, Fitted, rule=rule, remedy=remedy)
@@ -70,7 +67,6 @@ def fields_of(
     listed = [surrogate] if isinstance(surrogate, Outputs | str) else surrogate or ()
     parts = [known, *(_unknowns(one, known, fitted) for one in listed)]
     scores = _joined([fitted.score(part, batch_size=batch_size) for part in parts])
-    objective = "osa" if objective is None else objective
     _need_unknowns(objective, scores)
     # The one sort: the objective and the report find these counts in use.
     counts = ranking_counts(scores)

@@ -99,7 +99,7 @@ class Rejector:
         *,
         known: Outputs,
         surrogate: Outputs | str | Sequence[Outputs | str] | None = None,
-        objective: str | Callable[..., Threshold] | None = None,
+        objective: str | Callable[..., Threshold] = "osa",
         alpha: Alpha = None,
         train: Outputs | None = None,
         accept_risk: bool = False,
@@ -124,8 +124,7 @@ class Rejector:
         objective
             Name of a function of :mod:`openset.thresholds` (``"osa"``,
             ``"worst_group"``, ``"by_cost"``, ``"at_fpr"``, ``"at_tpr"``,
-            ``"conformal"``), or any function from scores to a threshold. By default the
-            objective of the choice, else ``"osa"``.
+            ``"conformal"``), or any function from scores to a threshold.
         alpha
             Weight of the known samples, for the objectives that have one. By default
             that of the choice, else 0.5; ``"counts"`` takes the share of known samples

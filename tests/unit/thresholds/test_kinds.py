@@ -1,13 +1,10 @@
 """Kinds of unknowns: groups whose scores differ beyond noise, whatever their names."""
 
-import itertools
-
 import numpy as np
 import pytest
 from scipy.stats import ks_2samp
 
 from openset import Scores, thresholds
-from openset.selection._robust import kinds_by
 from openset.thresholds import kinds
 from openset.thresholds.groups import by_group
 from openset.thresholds.kinds import kinds_of
@@ -115,46 +112,6 @@ def test_two_groups_differ_as_the_exact_kolmogorov_smirnov_test_says(
         for level, n_kinds in ((p * (1 - 1e-9), 1), (p * (1 + 1e-9), 2)):
             monkeypatch.setattr(kinds, "LEVEL", level)
             assert len(found_in(scores)) == n_kinds
-
-
-def test_several_detectors_and_pairs_share_the_level():
-    """Groups differ if any detector tells them apart, at a level for all tests."""
-    rng = np.random.default_rng(0)
-    n, names = np.array([80, 12, 60, 90]), list("abcd")
-    place = np.repeat(np.arange(4), n)
-    numbers = set()
-    for _ in range(20):
-        centres = rng.choice([0.0, 0.3, 0.6, 0.9, 1.5], size=(4, 2))
-        scores = rng.normal(centres[place], 1)
-        same = {
-            (i, j)
-            for i, j in itertools.combinations(range(4), 2)
-            if not any(
-                ks_2samp(x[place == i], x[place == j], method="exact").pvalue
-                < 0.01 / (6 * 2)
-                for x in scores.T
-            )
-        }
-        found = kinds_by(names, place, scores)
-        assert {frozenset(one) for one in found.names} == connected(names, same)
-        numbers.add(len(found))
-    assert len(numbers) > 1
-
-
-def test_of_many_groups_few_pairs_are_tested_exactly(monkeypatch):
-    rng = np.random.default_rng(0)
-    place = np.repeat(np.arange(60), 30)
-    scores = rng.normal(np.where(place < 20, 0.0, 6.0), 1)[:, None]
-    calls = []
-
-    def counted(*samples):
-        calls.append(samples)
-        return ks_2samp(*samples)
-
-    monkeypatch.setattr(kinds.scipy.stats, "ks_2samp", counted)
-    found = kinds_by([f"{g:02}" for g in range(60)], place, scores)
-    assert [len(names) for names in found.names] == [20, 40]
-    assert len(calls) < 0.4 * 60 * 59 / 2
 
 
 def connected(names, pairs):

@@ -1,9 +1,7 @@
 """The default rule of `choose`, with its interval, written out in plain loops."""
 
-from itertools import combinations
-
 import numpy as np
-from scipy.stats import ks_2samp, norm, t
+from scipy.stats import norm, t
 
 MEMBERS = ("msp", "rmds", "vim", "osnn")
 SIMPLE = ("msp", "maxlogit")
@@ -21,25 +19,7 @@ def mean_share(columns):
     return np.round(np.mean(columns, axis=0), 12)
 
 
-def kinds_by_evidence(unknown, members):
-    """Join groups that the exact Kolmogorov-Smirnov test cannot tell apart."""
-    names = sorted(unknown)
-    pairs = list(combinations(names, 2))
-    sets = [{name} for name in names]
-    for a, b in pairs:
-        p = [
-            ks_2samp(unknown[a][m], unknown[b][m], method="exact").pvalue
-            for m in members
-        ]
-        if min(p) >= 0.01 / (len(pairs) * len(members)):
-            one, other = (next(s for s in sets if name in s) for name in (a, b))
-            if one is not other:
-                sets.remove(other)
-                one |= other
-    return [sorted(one) for one in sets]
-
-
-def level_of(known, right, kinds, chosen, *, is_anchored):
+def level_of(known, right, kinds, chosen):
     """Return the score of the known sample to cut at: a threshold on some kinds."""
     cuts = [*np.sort(known), np.inf]
     osa = [
@@ -47,15 +27,7 @@ def level_of(known, right, kinds, chosen, *, is_anchored):
         + np.mean([np.mean(kinds[k] < cut) for k in chosen]) / 2
         for cut in cuts
     ]
-    best = int(np.argmax(np.round(osa, 12)))  # of equal ones the smallest threshold
-    if not is_anchored:
-        return cuts[best]
-    shares = np.array([np.mean(known >= cut) for cut in cuts])
-    ends = [
-        norm.ppf(np.clip(x, 0.01, 0.99)) for x in (shares[best], 0.8 * np.mean(right))
-    ]
-    wanted = norm.cdf((len(chosen) * ends[0] + 0.5 * ends[1]) / (len(chosen) + 0.5))
-    return cuts[int(np.abs(shares - wanted).argmin())]
+    return cuts[int(np.argmax(np.round(osa, 12)))]  # of equal ones the smallest
 
 
 def osa_at(known, right, unknown, cut):
@@ -66,38 +38,32 @@ def osa_at(known, right, unknown, cut):
 def decide(known, right, unknown):
     """Choose: known scores by detector, who is right, unknown scores by group.
 
-    Returns the name, the members, the kinds, and the threshold on the mean rank or on
-    the detector's own scores.
+    Returns the name, the members, the accuracy of each candidate on each kind left
+    out, the share of knowns accepted correctly, and that of each kind rejected.
     """
-    offered = [name for name in MEMBERS if name in known] or [next(iter(known))]
-    judges = offered if offered[0] in MEMBERS else list(known)
-    sets = kinds_by_evidence(unknown, judges)
-
-    def pooled(values):
-        return [np.concatenate([values[g] for g in names]) for names in sets]
-
-    kinds = {d: pooled({g: unknown[g][d] for g in unknown}) for d in known}
+    members = [name for name in MEMBERS if name in known] or [next(iter(known))]
+    kinds = {d: [unknown[g][d] for g in sorted(unknown)] for d in known}
     auroc = {
         d: np.mean([np.mean(1 - share_below(known[d], x)) for x in kinds[d]])
-        for d in offered
+        for d in members
     }
-    members = [d for d in offered if auroc[d] >= 0.5] or offered
+    members = [d for d in members if auroc[d] >= 0.5] or members
     columns = dict(known)
     columns["consensus"] = mean_share(
         [share_below(known[d], known[d]) for d in members]
     )
     kinds["consensus"] = [
         mean_share([share_below(known[d], kinds[d][k]) for d in members])
-        for k in range(len(sets))
+        for k in range(len(unknown))
     ]
 
     def cut_of(d, chosen):
-        is_anchored = len(members) > 1 and d not in SIMPLE
-        return level_of(columns[d], right, kinds[d], chosen, is_anchored=is_anchored)
+        return level_of(columns[d], right, kinds[d], chosen)
 
-    every = range(len(sets))
+    every = range(len(unknown))
     best, gained = "consensus", 0.0
-    if len(sets) > 1:
+    left_out = {}
+    if len(unknown) > 1:
         left_out = {
             d: np.array(
                 [
@@ -120,7 +86,7 @@ def decide(known, right, unknown):
     cut = cut_of(best, list(every))
     rejected = [np.mean(x < cut) for x in kinds[best]]
     accepted = np.mean((columns[best] >= cut) & right)
-    return best, members, sets, accepted, rejected
+    return best, members, left_out, accepted, rejected
 
 
 def interval(ccr, n_known, n_unknown, rejected):

@@ -1,0 +1,264 @@
+"""The choice of a detector: the rule in plain loops, and what it promises."""
+
+import sys
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from openset import Outputs, Rejector, detectors, selection
+from openset.detectors import Detector, Fitted
+from openset.outputs import replaced
+from openset.selection.choose import CONSENSUS, MEMBERS, SIMPLE
+from tests.selection import plain_rule
+
+N = 12
+PARTS = {
+    "logits": np.eye(3)[np.arange(N) % 3],
+    "features": np.arange(N * 5.0).reshape(N, 5),
+    "labels": np.arange(N) % 3,
+    "weight": np.ones((3, 5)),
+    "bias": np.zeros(3),
+}
+
+
+class Column(Detector):
+    """Knownness is one column of the features: what it is worth is up to the data."""
+
+    name = "column"
+    score_needs = ("features",)
+    place: int = 0
+
+    def __init__(self, place):
+        object.__setattr__(self, "place", place)
+
+    def params(self):
+        """Return the place."""
+        return {"place": self.place}
+
+    def _score(self, state, batch):
+        return batch.features[:, self.place]
+
+
+def column(place, name="column"):
+    """Return the fitted detector of one column, called like another one."""
+    kind = type(name, (Column,), {"name": name}, register=False)
+    return Fitted(detector=kind(place=place), state={})
+
+
+def drawn(shifts, seed=0, n=300, decimals=8):
+    """Knowns at 0 in every column; group g is shifted by ``-shifts[g]``."""
+    rng = np.random.default_rng(seed)
+    width = len(next(iter(shifts.values())))
+
+    def part(shift, labels, name):
+        logits = np.eye(3)[np.maximum(labels, 0)] * 5
+        logits[::9] = np.roll(logits[::9], 1, axis=1)  # some are misclassified
+        features = rng.normal(size=(n, width)) - np.asarray(shift, float)
+        return Outputs(
+            features=features.round(decimals),
+            logits=logits,
+            labels=labels,
+            groups=np.full(n, name),
+        )
+
+    known = part([0] * width, rng.integers(0, 3, n), "known")
+    unknown = [part(s, np.full(n, -1), g) for g, s in shifts.items()]
+    return known, Outputs.concat(unknown)
+
+
+def rows_of(choice):
+    return {row["detector"]: row for row in choice.ranking}
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_rule_is_what_it_says_in_plain_loops(seed, monkeypatch):
+    # These detectors are not what they are called: they cannot be made by name.
+    module = sys.modules["openset.selection.choose"]
+    monkeypatch.setattr(module, "combine", lambda parts, reference: parts[0])
+    rng = np.random.default_rng(seed)
+    names = list(rng.permutation([*MEMBERS, "maxlogit", "knn"])[: rng.integers(1, 7)])
+    kinds = "abcd"[: rng.integers(1, 5)]
+    shifts = {kind: rng.normal(1, 1, 6) for kind in kinds}
+    known, surrogate = drawn(shifts, seed, n=60, decimals=int(rng.integers(0, 3)))
+    fitted = {name: column(i, name) for i, name in enumerate(names)}
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    columns = dict(zip(names, known.features.T, strict=False))
+    right = known.logits.argmax(axis=1) == known.labels
+    unknown = {
+        kind: dict(
+            zip(names, surrogate.features[surrogate.groups == kind].T, strict=False)
+        )
+        for kind in kinds
+    }
+    best, members, left_out, ccr, urr = plain_rule.decide(columns, right, unknown)
+    expected = best if best != CONSENSUS or len(members) > 1 else members[0]
+    assert choice.name == expected
+    assert list(choice.weights) == (members if best == CONSENSUS else [best])
+    rows = rows_of(choice)
+    for name, osa in left_out.items():
+        assert rows[name]["mean"] == pytest.approx(osa.mean())
+        assert rows[name]["worst"] == pytest.approx(osa.min())
+        assert rows[name]["worst_group"] == kinds[osa.argmin()]
+        cells = [one["oosa"] for one in choice.cells if one["detector"] == name]
+        assert cells == pytest.approx(osa.tolist())
+    low, value, high = plain_rule.interval(ccr, 60, [60] * len(kinds), urr)
+    first = choice.ranking[0]
+    assert first["new_kind"] == pytest.approx(value)
+    assert (first["low"], first["high"]) == pytest.approx((low, high))
+
+
+@pytest.mark.parametrize(
+    ("shifts", "chosen", "reason"),
+    [
+        ({"a": (0, 9)}, "first", "It is the default: results on one kind"),
+        ({"a": (0, 9), "b": (0, 7)}, "second", "It gains more than two points"),
+        (
+            {"a": (2, 9), "b": (2, 9), "c": (2, 0)},
+            "first",
+            "It is the default: no other",
+        ),
+    ],
+)
+def test_a_detector_must_be_better_on_every_kind(shifts, chosen, reason):
+    known, surrogate = drawn(shifts)
+    fitted = {"first": column(0), "second": column(1)}
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    assert choice.name == chosen
+    assert choice.reason.startswith(reason)
+    assert str(choice).endswith(choice.reason)
+    assert choice.n_kinds == len(shifts)
+    best = choice.ranking[0]
+    assert best["low"] < best["new_kind"] < best["high"]
+    # The order of samples changes nothing; synthetic ones are no kind beside others.
+    order = np.random.default_rng(3).permutation(len(surrogate))
+    made_up = replaced(surrogate, groups=np.full(len(surrogate), "synthetic:mixup"))
+    for other in (
+        surrogate.take(order),
+        Outputs.concat([surrogate, made_up]),
+    ):
+        again = selection.choose(fitted, known=known, surrogate=other)
+        assert list(again.ranking) == list(choice.ranking)
+
+
+def test_maxlogit_need_only_be_better_on_average():
+    known, surrogate = drawn({"a": (1, 2), "b": (1, 2), "c": (1.2, 1.1)})
+    fitted = {"first": column(0, "rmds"), "second": column(1, "maxlogit")}
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    assert choice.name == "second"
+    assert choice.reason.startswith("It is better than the default on average")
+
+
+def network(n=240):
+    """Return outputs of a small network: train, validation knowns, some unknowns."""
+    rng = np.random.default_rng(0)
+    weight = rng.normal(size=(6, 16))
+
+    def part(labels, shift, groups=None):
+        centre = np.where(labels[:, None] >= 0, 3 * np.eye(6, 16)[labels], shift)
+        features = np.abs(centre + rng.normal(size=(labels.size, 16)))
+        head = {"weight": weight, "bias": np.zeros(6)}
+        return Outputs(
+            logits=features @ weight.T,
+            features=features,
+            labels=labels,
+            groups=groups,
+            **head,
+        )
+
+    train, known = (part(np.arange(n) % 6, 0.0) for _ in range(2))
+    kinds = [
+        part(np.full(80, -1), 0.7 * i * np.ones(16), np.full(80, name))
+        for i, name in enumerate("abc")
+    ]
+    return train, known, Outputs.concat(kinds)
+
+
+def test_the_consensus_is_calibrated_saved_and_loaded(tmp_path):
+    train, known, surrogate = network()
+    offer = [detectors.make(n).fit(train) for n in ("knn", "msp", "rmds", "osnn")]
+    parts = {"known": known, "surrogate": surrogate.take(surrogate.groups == "a")}
+    choice = selection.choose(offer, **parts, alpha=0.3)
+    assert choice.name == CONSENSUS
+    assert choice.weights == dict.fromkeys(["msp", "rmds", "osnn"], 1 / 3)
+    # The combination of ranks is the mean share of knowns below, up to its knots.
+    columns = [[one.known(x) for one in offer[1:]] for x in (known, surrogate)]
+    shares = [
+        plain_rule.share_below(of_known, new)
+        for of_known, new in zip(*columns, strict=True)
+    ]
+    found = choice.fitted.known(surrogate)
+    assert_allclose(found, np.mean(shares, axis=0), atol=0.01)
+    rejector = Rejector.calibrate(choice, **parts, accept_risk=True, train=train)
+    assert (rejector.threshold.method, rejector.threshold.alpha) == ("osa", 0.3)
+    again = Rejector.load(rejector.save(tmp_path / "rejector"))
+    np.testing.assert_array_equal(again.predict(surrogate), rejector.predict(surrogate))
+
+
+def test_a_member_that_is_upside_down_is_left_out():
+    known, surrogate = drawn({"a": (-3, 2), "b": (-3, 2)})
+    fitted = [column(0, "msp"), column(1, "rmds")]
+    choice = selection.choose(fitted, known=known, surrogate=surrogate)
+    assert (choice.name, list(choice.weights)) == ("rmds", ["rmds"])
+
+
+def test_the_weight_of_the_known_side_is_a_half_unless_given():
+    known, surrogate = drawn({"a": (1, 2), "b": (1, 2)})
+    for given, used in ((None, 0.5), (0.3, 0.3), ("counts", 1 / 3)):
+        choice = selection.choose(
+            [column(0)], known=known, surrogate=surrogate, alpha=given
+        )
+        assert choice.alpha == pytest.approx(used)
+        assert choice.reason == ""  # of one there is nothing to choose
+
+
+def test_what_cannot_be_chosen_from_is_refused():
+    known, surrogate = drawn({"a": (3, 0)})
+    both = {"one": column(0), "two": column(1)}
+    knn = detectors.KNN(k=2).fit(known)
+    for bad, message in (
+        ({"fitted": {}}, "fitted must be detectors of different names"),
+        ({"fitted": [column(0), column(1)]}, "fitted must be detectors of different"),
+        ({"fitted": {CONSENSUS: column(0)}}, "none of them 'consensus'"),
+        ({"fitted": [detectors.PostMax()]}, r"fitted detectors, .*Fit each first"),
+        ({"fitted": {"knn": knn}}, "got 300 of 300 known samples that are among its"),
+        ({"known": surrogate}, "known must be labelled samples of known classes"),
+        ({"known": [1, 2]}, "choose: known must be Outputs"),
+        ({"surrogate": known}, "surrogate must be unknown samples only"),
+        ({"surrogate": [surrogate]}, r"surrogate must be Outputs.*Join several with"),
+        ({"alpha": 2}, "alpha must be"),
+    ):
+        given = {"fitted": both, "known": known, "surrogate": surrogate} | bad
+        with pytest.raises((TypeError, ValueError), match=message):
+            selection.choose(**given)
+
+
+@pytest.mark.parametrize(
+    ("missing", "expected", "reason"),
+    [
+        ("", "msp maxlogit rmds vim osnn", ", which use different information"),
+        ("bias", "msp maxlogit rmds osnn", ": vim needs the weights of the last layer"),
+        (
+            "labels bias",
+            "msp maxlogit",
+            ": rmds and osnn need labels; vim needs the weights of the last layer",
+        ),
+        ("logits bias", "rmds osnn", ": msp, maxlogit and vim need logits"),
+        ("features", "msp maxlogit", ": rmds, vim and osnn need features"),
+    ],
+)
+def test_what_the_outputs_have_decides_what_is_suitable(missing, expected, reason):
+    train = Outputs(**{n: a for n, a in PARTS.items() if n not in missing.split()})
+    names, said = selection.suitable(train)
+    assert names == tuple(expected.split())
+    assert said.endswith(reason)
+    assert all(detectors.make(name).missing_from(train) == () for name in names)
+
+
+def test_without_training_outputs_those_that_learn_nothing_are_suitable():
+    names, reason = selection.suitable(None)
+    assert names == ("msp", "maxlogit")
+    assert reason == "msp and maxlogit: rmds, vim and osnn need training outputs"
+    with pytest.raises(ValueError, match="train must be with logits, or features and"):
+        selection.suitable(Outputs(features=PARTS["features"]))
+    assert {*MEMBERS, *SIMPLE} <= set(detectors.names())

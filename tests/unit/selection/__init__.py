@@ -1,1 +1,0 @@
-"""Tests of choosing a detector, and of made-up unknowns."""

@@ -32,7 +32,8 @@ from openset.bench._study import (
     Study,
 )
 from openset.checks import TUNED_ON
-from openset.selection import SYNTHETIC_KINDS
+from openset.detectors import Detector
+from openset.selection import SYNTHETIC_KINDS, need_use_of_logits
 
 
 def check(study: Study, name: str) -> None:
@@ -53,7 +54,10 @@ def _check_parts(study: Study, name: str) -> None:
         if detector.name == PUBLISHED:
             _check_published(name, f"detectors[{i}]", study)
         else:
-            _check_detector(name, f"detectors[{i}]", detector.name, detector.params)
+            path = f"detectors[{i}]"
+            made = _check_detector(name, path, detector.name, detector.params)
+            if study.calibrate is not None:
+                need_use_of_logits(name, made, study.calibrate.surrogate)
     for part in ("protocols", "models", "methods", "detectors"):
         _check_titles(name, part, [entry.title for entry in getattr(study, part)])
     _check_seeds(name, study)
@@ -122,7 +126,9 @@ def _check_data(name: str, path: str, value: str) -> None:
         _check.one_of(name, path, value, datasets.names())
 
 
-def _check_detector(name: str, path: str, kind: str, params: dict[str, Any]) -> None:
+def _check_detector(
+    name: str, path: str, kind: str, params: dict[str, Any]
+) -> Detector:
     with _pointing(name, path):
         detectors.find(kind)
     known = detectors.options(kind)
@@ -135,7 +141,7 @@ def _check_detector(name: str, path: str, kind: str, params: dict[str, Any]) -> 
             )
             raise ValueError(msg)
     with _pointing(name, path):
-        detectors.make(kind, **params)
+        return detectors.make(kind, **params)
 
 
 def _check_methods(name: str, study: Study) -> None:

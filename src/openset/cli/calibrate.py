@@ -126,10 +126,11 @@ def command(
     objective: Annotated[
         str | None,
         typer.Option(
-            help="How the threshold is chosen: osa (best open-set accuracy), "
-            "worst_group (best for the hardest kind), per_class (one per predicted "
-            "class), by_cost (lowest cost), at_fpr, at_tpr (a given rate, see "
-            "--target) or conformal (a bound on rejected known samples). Default: osa."
+            help="How the threshold is chosen: osa (best open-set accuracy), anchored "
+            "(for kinds of unknowns that are not given), worst_group (best for the "
+            "hardest kind), per_class (one per predicted class), by_cost (lowest "
+            "cost), at_fpr, at_tpr (a given rate, see --target) or conformal (a bound "
+            "on rejected known samples). Default: osa."
         ),
     ] = None,
     alpha: Annotated[

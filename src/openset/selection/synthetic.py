@@ -78,16 +78,23 @@ def synthetic(
     )
 
 
-def need_use_of_logits(caller: str, detector: "Detector", surrogate: Outputs) -> None:
+def need_use_of_logits(
+    caller: str, detector: "Detector", surrogate: Outputs | str
+) -> None:
     """Refuse ``"left-out"`` unknowns for a detector that looks at features alone.
 
     They have the features of known samples: it gives both the same scores, and any
     threshold is as good as any other.
     """
     parts = detector.recipes or (detector,)
-    if surrogate.groups is None or any("logits" in one.score_needs for one in parts):
+    if any("logits" in one.score_needs for one in parts):
         return
-    if (surrogate.groups == f"{SYNTHETIC_PREFIX}left-out").any():
+    if isinstance(surrogate, Outputs):
+        names = () if surrogate.groups is None else surrogate.groups
+        is_left_out = f"{SYNTHETIC_PREFIX}left-out" in names
+    else:
+        is_left_out = surrogate == "left-out"
+    if is_left_out:
         _check.fail(
             caller,
             "surrogate",

@@ -47,6 +47,10 @@ def said(text, name="study.yaml"):
             "study.yaml: calibrate.surrogate must be one of 'mixup', "
             "'left-out', 'none', as protocols[0] has no surrogate classes",
         ),
+        (
+            "detectors: [msp, knn]\ncalibrate: {surrogate: left-out}",
+            "study.yaml: surrogate must be unknowns that knn can tell from known",
+        ),
         ("seeds: 2", "study.yaml: detectors must be given, got nothing"),
         (
             "detectors: [msp]\nseeds: [-1]",

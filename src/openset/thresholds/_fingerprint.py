@@ -38,13 +38,17 @@ class Fingerprint:
     limit: int
     hashes: tuple[int, ...] = field(repr=False)  # thousands of digits
     sides: "tuple[Fingerprint, ...]" = field(default=(), repr=False)
+    total: int = field(default=0, repr=False)  # of the hashes of all rows
 
     @classmethod
     def of(cls, scores: Scores) -> Self:
         """Compute the fingerprint of scores."""
         rows = _row_hashes(scores)
         sides = tuple(cls._of_rows(rows[mask]) for mask in _sides(scores))
-        return cls(n=rows.size, twins=1.0, limit=_ALL, hashes=(), sides=sides)
+        total = int(rows.sum(dtype=np.uint64))
+        return cls(
+            n=rows.size, twins=1.0, limit=_ALL, hashes=(), sides=sides, total=total
+        )
 
     @classmethod
     def _of_rows(cls, rows: NDArray[np.uint64]) -> Self:
@@ -71,6 +75,10 @@ class Fingerprint:
         are compared apart; the larger share counts.
         """
         rows = _row_hashes(scores)
+        # The very same samples, in any order: no share of chance explains that.
+        is_same = rows.size == self.n and int(rows.sum(dtype=np.uint64)) == self.total
+        if is_same and self.n >= _FEWEST:
+            return 1.0
         if not self.sides:  # as it was written at first
             return self._shared_rows(rows)
         return max(
@@ -100,6 +108,7 @@ class Fingerprint:
             "limit": f"{self.limit:016x}",
             "hashes": "".join(f"{h:016x}" for h in self.hashes),
             "sides": [side.to_dict() for side in self.sides],
+            "total": f"{self.total:016x}",
         }
 
     @classmethod
@@ -112,6 +121,7 @@ class Fingerprint:
             limit=int(document["limit"], 16),
             hashes=tuple(int(text[i : i + 16], 16) for i in range(0, len(text), 16)),
             sides=tuple(cls.from_dict(side) for side in document.get("sides", ())),
+            total=int(document.get("total", "0"), 16),
         )
 
 

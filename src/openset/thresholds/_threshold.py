@@ -192,8 +192,9 @@ class Threshold:
         Samples are recognised by (label, predicted class, knownness). Equal rows occur
         by accident when scores saturate or are rounded, so only an overlap far beyond
         the share of duplicates within either set is refused (more than 30 % of the
-        smaller set, and at least 16 rows). The check finds nothing if the scores are so
-        coarse that most rows have a duplicate, or come from another detector.
+        smaller set, and at least 16 rows). Where scores are so coarse that most rows
+        have a duplicate, only the very same set is recognised, in any order; where they
+        come from another detector, nothing is.
         """
         if self.fingerprint is None or not self.fingerprint.is_of(scores):
             return

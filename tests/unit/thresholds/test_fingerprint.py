@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from openset import Scores, thresholds
+from openset import Scores, evaluate, thresholds
 from openset.thresholds import Fingerprint
 from tests.unit.thresholds.makers import scattered
 
@@ -25,6 +25,17 @@ def test_other_samples_pass_however_coarse_their_scores():
             other = scattered(1, n, decimals=decimals)
             assert found.fingerprint.shared(other) < 0.2
             found.check_disjoint(other)
+
+
+@pytest.mark.parametrize("decimals", [0, 1])
+def test_the_very_same_samples_are_refused_however_coarse_their_scores(decimals):
+    scores = scattered(0, 3000, decimals=decimals)
+    chosen = thresholds.Threshold.from_json(thresholds.osa(scores).to_json())
+    shuffled = scores.take(np.random.default_rng(0).permutation(len(scores)))
+    for same in (scores, shuffled):
+        with pytest.raises(ValueError, match="must be other samples than those"):
+            evaluate(same, chosen)
+    evaluate(scores.take(slice(1, None)), thresholds.osa(scattered(1, 3000)))
 
 
 def test_saturated_scores_are_no_proof_but_the_others_are():
@@ -236,7 +247,8 @@ def test_chance_is_the_larger_share_of_twins_in_either_set():
     assert Fingerprint.of(one).shared(two) == pytest.approx(1 - 0.4)
     assert Fingerprint.of(two).shared(one) == pytest.approx(1 - 0.4)
     many = scores_of(np.repeat(np.arange(20.0), 2))
-    assert Fingerprint.of(many).shared(many) == 0.0
+    more = scores_of(np.r_[np.repeat(np.arange(20.0), 2), 0.0])
+    assert Fingerprint.of(many).shared(more) == 0.0
 
 
 def test_the_class_and_the_prediction_are_part_of_a_row():
@@ -251,14 +263,16 @@ def test_the_class_and_the_prediction_are_part_of_a_row():
 def test_a_fingerprint_is_written_as_text():
     document = Fingerprint.of(scores_of([2.0])).to_dict()
     text = f"{row_hash(0, 0, 2.0):016x}"
-    of_known = {"n": 1, "twins": 0.0, "limit": "f" * 16, "hashes": text, "sides": []}
-    of_unknown = {"n": 0, "twins": 1.0, "limit": "f" * 16, "hashes": "", "sides": []}
+    rest = {"limit": "f" * 16, "sides": [], "total": "0" * 16}
+    of_known = {"n": 1, "twins": 0.0, "hashes": text, **rest}
+    of_unknown = {"n": 0, "twins": 1.0, "hashes": "", **rest}
     assert document == {
         "n": 1,
         "twins": 1.0,
         "limit": "f" * 16,
         "hashes": "",
         "sides": [of_known, of_unknown],
+        "total": text,
     }
 
 

@@ -56,7 +56,7 @@ def work(first: int, n_shards: int, folder: Path) -> None:
         samples = shard(seed)
         made += time.perf_counter() - start
         start, cpu = time.perf_counter(), time.process_time()
-        sketch.update(**samples)
+        sketch.update(Scores(**samples))
         counted += time.perf_counter() - start
         used += time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

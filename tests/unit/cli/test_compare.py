@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from openset import Scores, UndefinedMetricError, evaluate, stats
 from openset.cli import _tables, app
 from openset.cli._console import OUT
-from openset.metrics import Metric, _registry
+from openset.metrics import Metric, registry
 from openset.results import Result, Results
 
 NAMES = [
@@ -262,8 +262,8 @@ LEAD = Metric(lead, label="Lead", better="lower")
 
 
 def test_a_study_is_compared_by_a_metric_of_your_own(tmp_path, monkeypatch):
-    values = dict(_registry._TABLE._values)
-    monkeypatch.setattr(_registry._TABLE, "_values", values)
+    values = dict(registry._TABLE._values)
+    monkeypatch.setattr(registry._TABLE, "_values", values)
     path = tmp_path / "results.csv"
     Results(
         Result(repeat=i, detector=d, metric="lead", value=v + i / 10)
@@ -464,7 +464,7 @@ def test_a_metric_without_a_direction_names_no_better_method(files, monkeypatch)
         better="neither",
         key="spread",
     )
-    monkeypatch.setitem(_registry._TABLE._values, "spread", spread)
+    monkeypatch.setitem(registry._TABLE._values, "spread", spread)
     text = printed(files[0], files[-1], "--metric", "spread")
     (line,) = (line for line in text.splitlines() if " … " in line)
     assert line.split()[-1] == "–"
@@ -490,7 +490,7 @@ def test_a_metric_that_the_first_file_does_not_define_is_still_shown(
         return scores.known.min()
 
     row = Metric(least, label="Least", better="higher", key="least")
-    monkeypatch.setitem(_registry._TABLE._values, "least", row)
+    monkeypatch.setitem(registry._TABLE._values, "least", row)
     text = printed(files[0], files[1], "--metric", "least")
     value = f"{Scores.load(files[1]).known.min():.4f}"
     assert ["Least", "–", value] in [line.split()[-3:] for line in text.splitlines()]

@@ -204,7 +204,10 @@ def test_a_list_of_a_benchmark_by_name(tmp_path, monkeypatch):
         (["--step", "odin:epsilon=-1"], "step must be that of ODIN"),
         (["--device", "abacus"], "device must be a device of torch, such as 'cpu'"),
         (["--weights", "w.pth"], "weights must be left out for package.module:name"),
-        (["--head", "head.txt"], "head must be a .safetensors or .pth file"),
+        (
+            ["--head", "head.txt"],
+            "must be a .npz, .safetensors or .pth file of tensors",
+        ),
     ],
 )
 def test_wrong_options_are_named(tmp_path, monkeypatch, options, said):

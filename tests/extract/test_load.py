@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 from torch import nn
 from typer.testing import CliRunner
 
-from openset import ArtefactError, Outputs, Rejector, detectors, extract, serve
+from openset import Outputs, Rejector, detectors, extract, serve
 from openset.cli import app
 from tests.train.tiny import fit_tiny, image_data, rows_data
 from tests.vision import declare_operators, save_small_vit
@@ -313,7 +313,9 @@ def test_a_network_gets_another_last_layer(tmp_path, monkeypatch):
     assert_allclose(known.logits, fitted.logits, atol=1e-4)
 
     rejector = Rejector.calibrate(
-        detectors.ViM(dim=2).fit(fitted), known=known, objective="at_tpr"
+        detectors.ViM(dim=2).fit(fitted.take(slice(0, None, 2))),
+        known=known.take(slice(1, None, 2)),
+        objective="at_tpr",
     )
     rejector.save(tmp_path / "rejector")
     expected = rejector.predict(found)
@@ -376,8 +378,8 @@ EVERY = (
         ("resnet18", {}, f"network must be {EVERY}, got 'resnet18', which does not ex"),
         (".", {}, "got '.', a folder without trained.json"),
         ("no.onnx", {}, "no such file: no.onnx"),
-        ("timm:resnet18", {"weights": "no.pth"}, "does not exist"),
-        ("timm:no_such", {"weights": "w.pth"}, "a model of timm"),
+        ("timm:resnet18", {"weights": "no.pth"}, "FileNotFoundError"),
+        ("timm:no_such", {"weights": "w.pth"}, "network must be a model whose"),
         ("hf:/no/such/folder", {}, "a model of Hugging Face"),
         ("collections:OrderedDict", {}, "must be an nn.Module"),
         ("timm:resnet18", {"side": 32}, "side must be left out for timm:NAME"),
@@ -406,19 +408,15 @@ def test_what_cannot_be_loaded_is_named(source, options, words):
 def test_weights_that_do_not_fit_are_named(tmp_path):
     pytest.importorskip("timm")
     file = tmp_path / "w.safetensors"
-    save_file({"fc.weight": torch.zeros(3, 9)}, file)
-    words = r"weights must be weights of the network, got fc.weight of shape \(3, 9\)"
-    with pytest.raises(ArtefactError, match=words):
-        extract.load("timm:resnet18", weights=file)
-    save_file({"_conv.weight": torch.zeros(3, 9)}, file)
-    words = (
-        r"names of the network's \(conv1\.weight, .* more\), got _conv\.weight which "
-        r"it does not have, and conv1\.weight, .* missing\. Rename them"
-    )
-    with pytest.raises(ArtefactError, match=words):
-        extract.load("timm:resnet18", weights=file)
+    for tensors, words in (
+        ({"fc.weight": torch.zeros(3, 9)}, "(size mismatch|Missing key)"),
+        ({"_conv.weight": torch.zeros(3, 9)}, r"Missing key.*conv1\.weight"),
+    ):
+        save_file(tensors, file)
+        with pytest.raises(ValueError, match=rf"got timm:resnet18, .*{words}"):
+            extract.load("timm:resnet18", weights=file)
     (tmp_path / "w.pth").write_bytes(b"nonsense")
-    with pytest.raises(ArtefactError, match=r"must be a \.safetensors or \.pth file"):
+    with pytest.raises(ValueError, match=r"must be a \.npz, \.safetensors or \.pth f"):
         extract.load("timm:resnet18", weights=tmp_path / "w.pth")
 
 

@@ -63,21 +63,18 @@ def named(caller: str, model: nn.Module, given: str | nn.Module) -> Head:
 
 def of_size(caller: str, model: nn.Module, **sizes: int | None) -> Head:
     """Return the only linear layer of a size: `n_classes`, `n_features`."""
-    wanted = {n: one for n, one in sizes.items() if one is not None}
+    layers = linears(model)
     fits = [
         one
-        for one in linears(model)
+        for one in layers
         if sizes.get("n_classes") in (None, one.layer.out_features)
         and sizes.get("n_features") in (None, one.layer.in_features)
     ]
     if len(fits) != 1:
-        shown = ", ".join(
-            f"{one.name} ({one.layer.in_features} to {one.layer.out_features})"
-            for one in fits or linears(model)
-        )
-        asked = " and ".join(f"{name} {one}" for name, one in wanted.items())
-        rule = f"the only linear layer{' with ' if asked else ''}{asked}"
-        got = f"{len(fits) or 'none'}: {shown}" if shown else "no linear layer"
+        wanted = [f"{name} {one}" for name, one in sizes.items() if one is not None]
+        rule = f"the only linear layer with {' and '.join(wanted) or 'any size'}"
+        shown = [f"{one.name}: {one.layer}" for one in (fits or layers)[-_SHOWN:]]
+        got = f"{len(fits) or 'none'} of {', '.join(shown) or 'none'}"
         remedy = "Name it: head='fc', or give example=, an input to find it with"
         if not fits:
             remedy = "Use the model whose outputs the rejector was calibrated on"

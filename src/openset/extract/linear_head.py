@@ -143,9 +143,7 @@ class LinearHead:
         if path.suffix == ".npz":
             found = _npz.read(caller, path)
         else:
-            from openset.extract.weights import read_weights  # noqa: PLC0415  # torch
-
-            state = read_weights(path, caller=caller, name="head")
+            state = read_tensors(path)
             arrays = [one.detach().float().numpy() for one in state.values()]
             found = {{2: "weight", 1: "bias"}.get(one.ndim, ""): one for one in arrays}
             found = found if len(state) == 2 else {}
@@ -174,3 +172,25 @@ def _chosen(rows: NDArray[Any], labels: NDArray[Any]) -> float:
         return float(log_loss(labels[held], model.predict_proba(rows[held])))
 
     return min(_CHOICES, key=loss)
+
+
+def read_tensors(path: Path) -> dict[str, Any]:
+    """Read tensors by name from ``.safetensors`` or ``.pth``; nothing is unpickled."""
+    import torch  # noqa: PLC0415  # not for a .npz
+    from safetensors.torch import load_file  # noqa: PLC0415
+
+    try:
+        if path.suffix == ".safetensors":
+            return dict(load_file(path))
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        for name in ("state_dict", "model", "net"):  # where checkpoints keep them
+            state = state.get(name, state)
+        return {name.removeprefix("module."): one for name, one in state.items()}
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # several libraries, each with classes of its own
+        rule = "a .npz, .safetensors or .pth file of tensors by name"
+        msg = _check.must(
+            rule, caller=_CALLER, name="the file", got=f"{path} ({error})"
+        )
+        raise ArtefactError(msg) from error

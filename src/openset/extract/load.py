@@ -1,10 +1,10 @@
 """Open a trained network of any kind, by name or file."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from openset import _check
 from openset.extract.linear_head import LinearHead
@@ -13,34 +13,30 @@ from openset.extract.network import Network
 _CALLER = "extract.load"
 
 
-class _Kind(NamedTuple):
-    """What can be opened: how it is named, the function, its options."""
-
-    name: str
-    opener: str
-    options: tuple[str, ...]
-
-
+# What can be opened: how it is named, the function, and its options.
 _KINDS = {
-    "run": _Kind("a folder of openset train", "run_folder:of_run", ("plugins",)),
-    "onnx": _Kind(
-        "an ONNX file", "onnx_file:of_onnx", ("side", "mean", "std", "classes")
+    "run": ("a folder of openset train", "run_folder:of_run", "plugins"),
+    "onnx": ("an ONNX file", "onnx_file:of_onnx", "side mean std classes"),
+    "timm": ("timm:NAME", "modules:of_timm", "weights classes head"),
+    "torchvision": (
+        "torchvision:NAME",
+        "modules:of_torchvision",
+        "weights classes head",
     ),
-    "timm": _Kind("timm:NAME", "modules:of_timm", ("weights", "classes", "head")),
-    "torchvision": _Kind(
-        "torchvision:NAME", "modules:of_torchvision", ("weights", "classes", "head")
-    ),
-    "hf": _Kind(
+    "hf": (
         "hf:NAME or hf:FOLDER (a model of Hugging Face)",
         "hugging_face:of_hugging_face",
-        ("classes", "prompts", "pooling", "head"),
+        "classes prompts pooling head",
     ),
-    "module": _Kind(
+    "module": (
         "package.module:name, or a torch module itself",
         "modules:of_module",
-        ("side", "mean", "std", "classes", "head"),
+        "side mean std classes head",
     ),
 }
+
+
+_NAMED = ("timm", "torchvision", "hf")
 
 
 def load(
@@ -111,26 +107,22 @@ def load(
     }
     given = {name: one for name, one in given.items() if one not in (None, ())}
     key = _kind(source)
-    kind = _KINDS[key]
-    unused = ", ".join(name for name in given if name not in kind.options)
+    named, opener, options = _KINDS[key]
+    unused = ", ".join(name for name in given if name not in options.split())
     if unused:
-        _check.fail(_CALLER, unused, f"left out for {kind.name}", f"it for {source}")
+        _check.fail(_CALLER, unused, f"left out for {named}", f"it for {source}")
     if head is not None:
-        layer = head if isinstance(head, LinearHead) else LinearHead.load(head)
-        given.pop("head")
+        head = head if isinstance(head, LinearHead) else LinearHead.load(head)
+    needed = {k: one for k, one in given.items() if k != "head"}
     if key != "hf":
-        given.pop("classes", None)
-    module, _, function = kind.opener.partition(":")
+        needed.pop("classes", None)
+    module, _, function = opener.partition(":")
     # Imported here: each kind has packages of its own.
-    opener: Callable[..., Network] = getattr(
-        import_module(f"openset.extract.{module}"), function
-    )
-    name = source
-    if key in ("timm", "torchvision", "hf"):
-        name = str(source).partition(":")[2]
-    found = opener(name, **given)
+    opened = getattr(import_module(f"openset.extract.{module}"), function)
+    name = str(source).partition(":")[2] if key in _NAMED else source
+    found: Network = opened(name, **needed)
     if head is not None:
-        found = found.with_head(layer)
+        found = found.with_head(head)
     return replace(found, classes=tuple(classes) or found.classes)
 
 
@@ -145,8 +137,8 @@ def _kind(source: Any) -> str:
     if path.suffix == ".onnx":
         return "onnx"
     if not name or path.exists():
-        rule = ", ".join(one.name for one in _KINDS.values())
+        rule = ", ".join(one for one, *_ in _KINDS.values())
         what = "" if path.exists() else ", which does not exist"
         what = ", a folder without trained.json" if path.is_dir() else what
         _check.fail(_CALLER, "network", rule, f"{text!r}{what}")
-    return prefix if prefix in ("timm", "torchvision", "hf") else "module"
+    return prefix if prefix in _NAMED else "module"

@@ -1,27 +1,24 @@
 """Networks that are torch modules: of timm, torchvision, or the user's own."""
 
 import copy
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from openset import _check, _extras, _plugins
-from openset._types import MissingExtraError
 from openset.extract import head as heads
-from openset.extract.linear_head import LinearHead
+from openset.extract.linear_head import LinearHead, read_tensors
 from openset.extract.loader import extract
 from openset.extract.network import (
     MODES,
+    Batches,
     Network,
-    Pixels,
     blank,
     listed,
     pixels_of,
 )
-from openset.extract.weights import fill, read_weights
 from openset.outputs import Outputs
 
 with _extras.importing("openset.extract", "torch"):
@@ -69,17 +66,21 @@ class ModuleNetwork(Network):
         run = partial(self.model, *(() if named else (batch,)), **named)
         return heads.found(_CALLER, self.model, run)
 
-    def outputs(
-        self, batches: Any, *, step: Any, layers: Sequence[str], **how: Any
-    ) -> Outputs:
+    def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
         """Run the module."""
-        if self.embeds and step is not None:
+        if self.embeds and how["step"] is not None:
             rule = "left out for a network without a last layer"
             remedy = "Fit one first, without the step, and give it: head="
-            _check.fail("Network.apply", "step", rule, step, remedy)
-        how |= {"step": step, "layers": layers, "features_only": self.embeds}
-        model = self.model.to(how["device"])
-        return extract(model, batches, classes=self.classes, **how)
+            _check.fail("Network.apply", "step", rule, how["step"], remedy)
+        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            model = self.model.to(torch.device(place))
+        except RuntimeError as error:
+            rule = "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"
+            msg = _check.must(rule, caller="Network.apply", name="device", got=place)
+            raise ValueError(msg) from error
+        how |= {"device": place, "classes": self.classes, "features_only": self.embeds}
+        return extract(model, batches.of(8 if str(place) == "cpu" else 64), **how)
 
     def traced(self) -> tuple[nn.Module, Tensor]:
         """Return a module from prepared images to logits, and an example."""
@@ -91,18 +92,6 @@ class ModuleNetwork(Network):
             return self.model, batch
         (name, example), *_ = batch.items()
         return _Logits(self.model, name), example
-
-    def _place(self, device: Any) -> tuple[Any, int]:
-        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            torch.device(place)
-        except RuntimeError as error:
-            rule = "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"
-            msg = _check.must(
-                rule, caller="Network.apply", name="device", got=repr(device)
-            )
-            raise ValueError(msg) from error
-        return place, 8 if str(place) == "cpu" else 64
 
 
 class _Logits(nn.Module):
@@ -141,46 +130,30 @@ def of_module(
     return ModuleNetwork(
         name=name,
         model=model,
-        transform=_Tensors(pixels),
+        transform=lambda images: torch.from_numpy(pixels(images)),
         std=pixels.std,
         preprocessing=str(pixels),
         mode=MODES[n_channels],
     )
 
 
-@dataclass(frozen=True)
-class _Tensors:
-    """Prepare images as a tensor."""
-
-    pixels: Pixels
-
-    def __call__(self, images: list[Any]) -> Tensor:
-        return torch.from_numpy(self.pixels(images))
-
-
-@dataclass(frozen=True)
-class _Each:
-    """Prepare images one by one, and stack them."""
-
-    transform: Callable[[Any], Any]
-
-    def __call__(self, images: list[Any]) -> Tensor:
-        return torch.stack([self.transform(one) for one in images])
-
-
 def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
     """Open a model of timm, with its published weights or those of a file."""
     timm = _extras.library(_CALLER, "timm")
-    with _naming_model("timm", name):
-        model = timm.create_model(name, pretrained=weights is None)
-    model = _filled(model, weights, partial(timm.create_model, name))
+    model = _made(
+        f"timm:{name}",
+        partial(timm.create_model, name, pretrained=True),
+        partial(timm.create_model, name),
+        weights,
+    )
     data = _extras.library(_CALLER, "timm.data")
     config = data.resolve_model_data_config(model)
+    transform = data.create_transform(**config, is_training=False)
     said = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")
     return ModuleNetwork(
         name=f"timm:{name}",
         model=model,
-        transform=_Each(data.create_transform(**config, is_training=False)),
+        transform=lambda images: torch.stack([transform(one) for one in images]),
         std=tuple(config["std"]),
         preprocessing="RGB, " + listed({k: config[k] for k in said if k in config}),
         mode=MODES.get(config["input_size"][0], "RGB"),
@@ -190,52 +163,46 @@ def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
 def of_torchvision(name: str, *, weights: str | Path | None = None) -> Network:
     """Open a model of torchvision, with its published weights or those of a file."""
     models = _extras.library(_CALLER, "torchvision").models
-    with _naming_model("torchvision", name):
-        published = models.get_model_weights(name).DEFAULT
-        model = models.get_model(name, weights=published if weights is None else None)
+    model = _made(
+        f"torchvision:{name}",
+        partial(models.get_model, name, weights="DEFAULT"),
+        partial(models.get_model, name),
+        weights,
+    )
+    published = models.get_model_weights(name).DEFAULT
     transform = published.transforms()
     return ModuleNetwork(
         name=f"torchvision:{name}",
-        model=_filled(model, weights, partial(models.get_model, name, weights=None)),
-        transform=_Each(transform),
+        model=model,
+        transform=lambda images: torch.stack([transform(one) for one in images]),
         classes=tuple(published.meta["categories"]) if weights is None else (),
         std=tuple(transform.std),
         preprocessing="RGB, " + " ".join(str(transform).split()),
     )
 
 
-def _filled(
-    model: nn.Module, weights: str | Path | None, make: Callable[..., nn.Module]
+def _made(
+    name: str,
+    published: Callable[[], nn.Module],
+    make: Callable[..., nn.Module],
+    weights: str | Path | None,
 ) -> nn.Module:
-    """Return the network with weights from a file, if one is given.
-
-    `make(num_classes=...)` makes it anew where the weights have other classes.
-    """
-    if weights is None:
-        return model
-    state = read_weights(Path(weights), caller=_CALLER)
-    # By name: files need not keep the order of the layers.
-    name, head = heads.linears(model)[-1]
-    found = state.get(f"{name}.weight")
-    if found is not None and len(found) != head.out_features:
-        model = make(num_classes=len(found))
-    fill(model, state, caller=_CALLER, name="weights")
-    return model
-
-
-@contextmanager
-def _naming_model(owner: str, name: str) -> Iterator[None]:
-    """Say which network could not be made or downloaded."""
+    """Return a model with its published weights, or those of a file."""
     try:
-        yield
-    except MissingExtraError:
-        raise
+        if weights is None:
+            return published()
+        state = read_tensors(Path(weights))
+        model = make()
+        # By name: files need not keep the order of the layers.
+        last = heads.linears(model)[-1]
+        found = state.get(f"{last.name}.weight")
+        if found is not None and len(found) != last.layer.out_features:
+            model = make(num_classes=len(found))
+        model.load_state_dict(state)
     except Exception as error:  # several libraries, each with classes of its own
-        msg = _check.must(
-            f"a model of {owner} whose weights are here or can be downloaded",
-            caller=_CALLER,
-            name="network",
-            got=f"{name!r} ({_extras.first_line(error)})",
-            remedy="A file of weights can be given: weights='FILE'",
-        )
+        rule = "a model whose weights are here, can be downloaded, or fit: weights=FILE"
+        why = " ".join(f"{type(error).__name__}: {error}".split())[:400]
+        got = f"{name}, weights {weights} ({why})"
+        msg = _check.must(rule, caller=_CALLER, name="network", got=got)
         raise ValueError(msg) from error
+    return model

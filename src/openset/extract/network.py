@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _extras
+from openset._types import UNKNOWN
 from openset.datasets import lazy_inputs
 from openset.datasets.lazy_inputs import Mended
 from openset.outputs import Invalid, Outputs, WithGaps
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from openset.extract.linear_head import LinearHead
 
 _CALLER = "Network.apply"
-_AT_ONCE = 64  # samples per batch
 MODES = {1: "L", 3: "RGB"}
 """Modes of Pillow, by the number of channels."""
 
@@ -64,10 +64,8 @@ class Network:
         """The last layer, with the names of the classes; None without one."""
 
     @abstractmethod
-    def outputs(
-        self, batches: Any, *, step: Any, layers: Sequence[str], **how: Any
-    ) -> Outputs:
-        """Return the outputs of prepared batches; see :meth:`apply`."""
+    def outputs(self, batches: "Batches", *, device: Any, **how: Any) -> Outputs:
+        """Return the outputs of batches; see :meth:`apply`."""
 
     @abstractmethod
     def traced(self) -> tuple[Any, Any]:
@@ -144,39 +142,31 @@ class Network:
         _check.one_of(_CALLER, "invalid", invalid, get_args(Invalid))
         if len(inputs) == 0:
             _check.fail(_CALLER, "inputs", "at least one sample", "none")
-        device, usual = self._place(device)
-        size = usual if batch_size is None else batch_size
-        _check.positive_int(_CALLER, "batch_size", size)
+        if batch_size is not None:
+            _check.positive_int(_CALLER, "batch_size", batch_size)
         if step is not None and step.std is None and self.std is not None:
             step = replace(step, std=self.std)
-        keeps = invalid == "keep"
-        return self.outputs(
-            _Batches(self, inputs, labels, size, keeps_damaged=keeps),
-            step=step,
-            layers=layers,
-            device=device,
-            groups=groups,
-            ids=ids,
-            unknown=unknown,
-            out=out,
-            invalid=invalid,
-            progress=progress,
-        )
-
-    def _place(self, device: Any) -> tuple[Any, int]:
-        """Return where to run, and the usual number of samples per batch."""
-        return device, _AT_ONCE
+        if unknown:
+            labels = np.full(len(inputs), UNKNOWN)
+        batches = Batches(self, inputs, labels, batch_size or 0, invalid == "keep")
+        how: dict[str, Any] = {"groups": groups, "ids": ids, "out": out, "step": step}
+        how |= {"layers": layers, "invalid": invalid, "progress": progress}
+        return self.outputs(batches, device=device, **how)
 
 
 @dataclass(frozen=True, eq=False)
-class _Batches:
+class Batches:
     """Prepared batches with labels, in order."""
 
     network: Network
-    inputs: Sequence[Any]
+    inputs: Any
     labels: ArrayLike | None
-    size: int
-    keeps_damaged: bool = False
+    size: int  # 0: what suits the network
+    keeps_damaged: bool
+
+    def of(self, usual: int) -> "Batches":
+        """Return batches of this size, unless the caller chose one."""
+        return replace(self, size=self.size or usual)
 
     def __len__(self) -> int:
         return math.ceil(len(self.inputs) / self.size)

@@ -13,7 +13,7 @@ from openset._progress import bar
 from openset._types import ArtefactError
 from openset.extract.gather import Arrays, Made, gather
 from openset.extract.linear_head import LinearHead
-from openset.extract.network import MODES, Network, pixels_of
+from openset.extract.network import MODES, Batches, Network, pixels_of
 from openset.outputs import Outputs
 
 with _extras.importing("openset.extract", "onnx"):
@@ -154,17 +154,15 @@ class OnnxNetwork(Network):
         """Return weight and bias of the last layer."""
         return {} if self.embeds else dict(self.weights)
 
-    def outputs(
-        self, batches: Any, *, step: Any, layers: Sequence[str], **how: Any
-    ) -> Outputs:
-        """Run the session."""
+    def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
+        """Run the session, on the CPU."""
+        step, layers = how.pop("step"), how.pop("layers")
         if step is not None or layers:
             rule = "left out for an ONNX file, which has no gradients and no layers"
             remedy = "Load the network in PyTorch"
             _check.fail("Network.apply", "step, layers", rule, step or layers, remedy)
-        progress = how.pop("progress")
-        del how["device"]
-        shown = bar(batches, "extracting", total=len(batches), show=progress)
+        rows, show = batches.of(64), how.pop("progress")
+        shown = bar(rows, "extracting", total=len(rows), show=show)
         return gather(shown, self, classes=self.classes, **how)
 
     def traced(self) -> tuple[Any, Any]:
@@ -216,7 +214,9 @@ def of_onnx(
         "weights": weights_of_head(model, logits),
     }
     if len(shape) == 2:
-        return OnnxNetwork(kind="table", transform=_Rows(dtype), **about)
+        return OnnxNetwork(
+            kind="table", transform=lambda rows: np.asarray(rows, dtype), **about
+        )
     side = shape[-1] if side is None and isinstance(shape[-1], int) else side
     n_channels = shape[1] if isinstance(shape[1], int) else 3
     pixels = pixels_of(n_channels, side, mean, std, dtype)
@@ -226,13 +226,3 @@ def of_onnx(
         mode=MODES[n_channels],
         **about,
     )
-
-
-@dataclass(frozen=True)
-class _Rows:
-    """Rows of numbers as an array."""
-
-    dtype: str
-
-    def __call__(self, rows: Sequence[Any]) -> Any:
-        return np.asarray(rows, self.dtype)

@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from openset import _check, _extras
 from openset.extract import head as heads
-from openset.extract.weights import fill, read_weights
 from openset.train.networks._network import Network
 from openset.train.networks.classifier32 import Classifier32, TwoNorms
 from openset.train.networks.mlp import MLP
 from openset.train.networks.osrci import OSRCI
+from openset.train.networks.weight_files import fill, read_weights
 
 _CALLER = "train.fit"
 FOREIGN = ("timm:", "torchvision:")

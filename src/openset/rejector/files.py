@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _npz, _optional, _xp
+from openset import _check, _io, _npz, _optional, _plugins, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Fitted, remade
@@ -134,6 +134,8 @@ def check_destination(
 
 def load(folder: str | Path, plugins: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a rejector; raise ArtefactError for a damaged one."""
+    for one in plugins:  # what is wrong with them is no damage of the file
+        _plugins.imported(one, caller=_CALLER, name="plugins")
     manifest = _manifest(folder)
     try:
         parts = _parts(folder, manifest, plugins)

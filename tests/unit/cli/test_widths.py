@@ -135,7 +135,7 @@ def test_tables_of_a_calibration_keep_names_and_numbers(width, monkeypatch, tmp_
     for group in written["report"]["groups"]:
         for number in ("urr", "osa", "best", "loss"):
             assert f" {group[number]:.4f} " in text
-    for name in ("energy", "osa", "[near]", "together", "oracle"):
+    for name in ("energy", "[near]", "together", "oracle"):
         assert name in text
     first = re.findall(r"^ (\S+)", text, flags=re.MULTILINE)
     assert LONG in "".join(first), "the name is there, in several lines"

@@ -112,10 +112,6 @@ def test_the_file_is_named_and_nothing_is_printed_before(
             "predict rejector test.npz --plugin json",
             "openset predict: --plugin must be 'package.module:Name', got 'json'",
         ),
-        (
-            "predict rejector test.npz --verify missing",
-            "openset predict: --verify must be a file, got missing",
-        ),
         ("check scores.npz", "openset check: scores.npz must be a folder, got a file"),
         ("demo --out scores.npz", "openset demo: --out must be a folder, got scores"),
         ("calibrate --run missing --out new", "no such folder: missing"),

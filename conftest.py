@@ -36,7 +36,7 @@ if n_workers > 1:
 # skips and says so; the rest runs.
 OPTIONAL = (
     "anyio", "array_api_strict", "datasets", "faiss", "fastapi", "fsspec", "httpx",
-    "huggingface_hub", "jinja2", "lightning_fabric", "matplotlib", "mkdocs", "mlflow",
+    "huggingface_hub", "jinja2", "lightning_fabric", "matplotlib", "mlflow",
     "multipart", "onnx", "onnxruntime", "onnxscript", "pandas", "PIL",
     "prometheus_client", "pyarrow", "pydantic", "pytorch_lightning", "pytorch_ood",
     "ray", "safetensors", "schemathesis", "selenium", "starlette", "tensorboard",

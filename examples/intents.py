@@ -1,11 +1,13 @@
-# %% [markdown]
-# # Intents with out-of-scope queries
-#
-# A dialogue system knows some intents. It must say "I do not understand" to everything
-# else.
-#
-# The queries are generated from a few sentence patterns, so that nothing is downloaded.
-# With your own data, replace the first cell; with a sentence encoder, replace TF-IDF.
+"""
+Intents with out-of-scope queries
+=================================
+
+A dialogue system knows some intents. It must say "I do not understand" to everything
+else.
+
+The queries are generated from a few sentence patterns, so that nothing is downloaded.
+With your own data, replace the first cell; with a sentence encoder, replace TF-IDF.
+"""
 
 # %%
 from itertools import product
@@ -43,12 +45,11 @@ def queries(pattern):
     return [pattern.format(**dict(zip(used, words, strict=True))) for words in choices]
 
 
-# %% [markdown]
+# %%
 # Four intents are known. *Recipe* serves as out-of-scope when the threshold is chosen.
 # *Joke* and *open account* occur only in the test. The latter is close to the known
 # intents.
 
-# %%
 made = {intent: np.array(queries(pattern)) for intent, pattern in PATTERNS.items()}
 known = list(PATTERNS)[:4]
 text = np.concatenate([made[intent] for intent in known])
@@ -73,10 +74,9 @@ result = model.evaluate(test_text, test_intent)
 for metric in ("accuracy", "auroc", "openauc", "ccr", "urr"):
     print(f"{metric:9} {result[metric]:.3f}")
 
-# %% [markdown]
+# %%
 # What does it answer?
 
-# %%
 asked = [
     "how much cash is left on my account now",
     "will it rain in oslo",

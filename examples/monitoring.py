@@ -1,8 +1,10 @@
-# %% [markdown]
-# # Monitoring a deployed rejector
-#
-# A threshold holds as long as new samples look like those it was calibrated on. `Watch`
-# raises an alarm when they do not, at a rate of false alarms you choose.
+"""
+Monitoring a deployed rejector
+==============================
+
+A threshold holds as long as new samples look like those it was calibrated on. `Watch`
+raises an alarm when they do not, at a rate of false alarms you choose.
+"""
 
 # %%
 import numpy as np
@@ -25,10 +27,9 @@ def outputs(pixels, labels=None):
     return ops.Outputs(logits=logits, features=features, labels=labels)
 
 
-# %% [markdown]
+# %%
 # **Deploy** a rejector that accepts 95 % of the known digits.
 
-# %%
 fitted = ops.detectors.RMDS().fit(outputs(images[train], digits[train]))
 rejector = ops.Rejector.calibrate(
     fitted,
@@ -38,11 +39,10 @@ rejector = ops.Rejector.calibrate(
 )
 saved = rejector.save("rejector")
 
-# %% [markdown]
+# %%
 # **Watch** four days of traffic. Monday is normal. On Tuesday one sample in five is an
 # unknown digit, on Wednesday the images are darker, Thursday is normal again.
 
-# %%
 rng = np.random.default_rng(0)
 normal = images[rng.permutation(live)]
 strange = images[digits >= 6]
@@ -59,9 +59,8 @@ for day, pixels in days.items():
     said = "ALARM" if verdict.is_alarm else "ok"
     print(f"{day:10} {said:6} rejected {rate.new:.0%}, p = {rate.p_value:.2g}")
 
-# %% [markdown]
+# %%
 # **Look at one** sample: its knownness, and its margin to the threshold.
 
-# %%
 one = outputs(strange[:1])
 print(rejector.rows(rejector.decide(one), one)[0])

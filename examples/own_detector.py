@@ -1,8 +1,10 @@
-# %% [markdown]
-# # Adding your own detector
-#
-# A detector is a class with one method. It then works everywhere: in Python, on the
-# command line, in studies, in saved rejectors and in reports.
+"""
+Adding your own detector
+========================
+
+A detector is a class with one method. It then works everywhere: in Python, on the
+command line, in studies, in saved rejectors and in reports.
+"""
 
 # %%
 from dataclasses import dataclass
@@ -30,19 +32,17 @@ class Margin(ops.detectors.Detector):
         return (best[:, 1] - best[:, 0]) / self.temperature  # larger = more known
 
 
-# %% [markdown]
+# %%
 # **Wrong values** are refused, because `constraints` says what is allowed.
 
-# %%
 try:
     Margin(temperature=-1)
 except ValueError as error:
     print(error)
 
-# %% [markdown]
+# %%
 # **Compare** it with MSP on the ten digits, of which the classifier knows six.
 
-# %%
 images, digits = load_digits(return_X_y=True)
 labels = np.where(digits < 6, digits, -1)
 train = (np.arange(len(labels)) % 2 == 0) & (labels >= 0)
@@ -58,12 +58,11 @@ low, high = found.interval.low, found.interval.high
 print(f"OpenAUC: margin {found.a:.4f}, msp {found.b:.4f}")
 print(f"difference {found.difference:+.4f} (95 % interval {low:+.4f} to {high:+.4f})")
 
-# %% [markdown]
+# %%
 # **Plot** both.
 
-# %%
 ops.report.oscr(scores)
 
-# %% [markdown]
+# %%
 # To give it a name on the command line, put the class into a package with an entry
 # point, and let `openset.testing.check_detector` test it: see the page on plug-ins.

@@ -1,8 +1,10 @@
-# %% [markdown]
-# # A study with its report
-#
-# Compare detectors on several problems from one file: a table with tests, and a report
-# as one HTML page.
+"""
+A study with its report
+=======================
+
+Compare detectors on several problems from one file: a table with tests, and a report
+as one HTML page.
+"""
 
 # %%
 from pathlib import Path
@@ -19,26 +21,23 @@ metrics: [openauc, auroc, fpr_at_tpr]
 """
 written = Path("study.yaml").write_text(STUDY, encoding="utf-8")
 
-# %% [markdown]
+# %%
 # **Run.** Every cell is stored as soon as it is finished. The same call again repeats
 # nothing; `backend="ray"` runs on a cluster.
 
-# %%
 done = ops.bench.run("study.yaml", "runs/digits", backend="sequential")
 print(done.n_run, "cells")
 
-# %% [markdown]
+# %%
 # **Compare.** Mean and standard deviation over the three draws of classes. A dagger
 # marks what is significantly behind the best.
 
-# %%
 results = ops.runs.results("runs/digits")
 board = ops.stats.leaderboard(results, ["openauc", "auroc"], columns="metric")
 board
 
-# %% [markdown]
+# %%
 # **Report.** One file, opened in any browser, without a server.
 
-# %%
 page = ops.report.write("runs/digits", "report.html")
 print(page, round(page.stat().st_size / 1e6, 1), "MB")

@@ -1,11 +1,13 @@
-# %% [markdown]
-# # A table with scikit-learn
-#
-# Wines of three cultivars, described by 13 measurements. The classifier knows two of
-# them and must reject the third.
-#
-# `OpenSetClassifier` wraps any classifier. It is a scikit-learn estimator: pipelines,
-# grid search and cross-validation work.
+"""
+A table with scikit-learn
+=========================
+
+Wines of three cultivars, described by 13 measurements. The classifier knows two of
+them and must reject the third.
+
+`OpenSetClassifier` wraps any classifier. It is a scikit-learn estimator: pipelines,
+grid search and cross-validation work.
+"""
 
 # %%
 import numpy as np
@@ -23,11 +25,10 @@ X_train, X_test, y_train, y_test = train_test_split(
     X, y, test_size=0.5, stratify=y, random_state=0
 )
 
-# %% [markdown]
+# %%
 # No unknown wine is used for training: the threshold accepts 95 % of the known wines.
 # A new wine with unusual measurements is then rejected.
 
-# %%
 is_known = y_train != -1
 model = OpenSetClassifier(
     make_pipeline(StandardScaler(), LogisticRegression()), detector="mahalanobis", cv=5
@@ -36,19 +37,17 @@ model.fit(X_train[is_known], y_train[is_known])
 result = model.evaluate(X_test, y_test)
 print(f"OpenAUC {result['openauc']:.3f}, OSA {result['osa']:.3f}")
 
-# %% [markdown]
+# %%
 # Every wine gets a class, or -1.
 
-# %%
 decided = model.predict(X_test)
 for label, name in {0: "cultivar 0", 1: "cultivar 1", -1: "unknown"}.items():
     print(f"{name}: {np.mean(decided[y_test == label] == label):.0%} right")
 
-# %% [markdown]
+# %%
 # Choose the detector by an open-set metric instead of accuracy. Here the unknown wines
 # of the training half take part.
 
-# %%
 search = GridSearchCV(
     model,
     {"detector": ["msp", "energy", "mahalanobis", "osnn"]},

@@ -1,8 +1,10 @@
-# %% [markdown]
-# # Training
-#
-# Train a network by a published method, on known classes only, and evaluate it on
-# classes it has never seen. This takes seconds on a CPU; a GPU is used if there is one.
+"""
+Training
+========
+
+Train a network by a published method, on known classes only, and evaluate it on
+classes it has never seen. This takes seconds on a CPU; a GPU is used if there is one.
+"""
 
 # %%
 import openset as ops
@@ -12,10 +14,9 @@ protocol = ops.protocols.holdout(
 )
 print(protocol)
 
-# %% [markdown]
+# %%
 # **Train.** The recipe `arpl` is short. For images we recommend `recipe="openset"`.
 
-# %%
 trained = {
     method: ops.train.fit(
         method=method,
@@ -29,21 +30,19 @@ trained = {
     for method in ("softmax", "arpl")
 }
 
-# %% [markdown]
+# %%
 # **Evaluate.** Every method has the score it was published with.
 
-# %%
 for method, run in trained.items():
     result = run.evaluate()
     print(
         f"{method:8} accuracy {result['accuracy']:.3f}  OpenAUC {result['openauc']:.3f}"
     )
 
-# %% [markdown]
+# %%
 # **Go on.** A run has the outputs of the network for every part of the data: all
 # detectors, thresholds and reports take them.
 
-# %%
 outputs = trained["softmax"].outputs
 scores = ops.detectors.KNN(k=10).fit(outputs["train"]).score(outputs["test"])
 ops.report.oscr({"published": trained["softmax"].scores["published"], "knn": scores})

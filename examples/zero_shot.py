@@ -1,11 +1,13 @@
-# %% [markdown]
-# # Zero-shot with text labels
-#
-# No training at all: the classes are given as texts, and a sample belongs to the text
-# it is most similar to. MCM tells when it is similar to none.
-#
-# CLIP does this with images. To keep the example small and offline, samples are
-# sentences here, and the encoder counts words. The steps are the same.
+"""
+Zero-shot with text labels
+==========================
+
+No training at all: the classes are given as texts, and a sample belongs to the text
+it is most similar to. MCM tells when it is similar to none.
+
+CLIP does this with images. To keep the example small and offline, samples are
+sentences here, and the encoder counts words. The steps are the same.
+"""
 
 # %%
 import numpy as np
@@ -30,11 +32,10 @@ SENTENCES = {
                 "a cup of coffee", "a bridge over the river"],
 }  # fmt: skip
 
-# %% [markdown]
+# %%
 # **Embed** classes and samples in the same space. The logits are cosines times a scale,
 # 100 as in the published CLIP models.
 
-# %%
 encoder = TfidfVectorizer(stop_words="english").fit(CLASSES.values())
 texts = [sentence for group in SENTENCES.values() for sentence in group]
 names = [name for name, group in SENTENCES.items() for _ in group]
@@ -49,23 +50,21 @@ outputs = ops.Outputs(
     bias=np.zeros(len(CLASSES)),
 )
 
-# %% [markdown]
+# %%
 # **Score.** MCM is a softmax over the cosines. It learns nothing: `fit` takes no data.
 
-# %%
 scores = ops.detectors.MCM().fit().score(outputs)
 result = ops.evaluate(scores)
 print(f"accuracy {result['accuracy']:.3f}, OpenAUC {result['openauc']:.3f}")
 
-# %% [markdown]
+# %%
 # Sentences without a word of any class have the same, lowest, knownness. Words with two
 # meanings ("branches", "wings", "river") cause the errors.
 
-# %%
 for text, known, predicted in zip(texts, scores.known, scores.predicted, strict=True):
     print(f"{known:6.3f}  {list(CLASSES)[predicted]:5} {text}")
 
-# %% [markdown]
+# %%
 # **With CLIP** the two lines that embed become one:
 # `extract.load("hf:FOLDER", classes=[...]).apply(images)`. See the page on
 # integrations.

@@ -3,9 +3,7 @@
 import inspect
 import io
 import re
-import runpy
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -170,16 +168,6 @@ def test_tables_show_every_row():
         label = re.escape(stats.latex_text(row.label))
         assert re.search(rf"\n{label}( \$\\(up|down)arrow\$)? & ", latex), row.key
         assert f"\nall,{row.key}," in _tables.as_csv(everything)
-
-
-def test_the_page_of_the_docs_has_the_table():
-    """`make docs` writes it from the table of metrics: run it after a change."""
-    page = Path(__file__).parents[2] / "docs" / "metrics.md"
-    script = runpy.run_path(str(page.with_name("metrics_table.py")))
-    text = page.read_text("utf-8")
-    assert script["written"](text) == text
-    for row in TABLE:
-        assert f"`{row.key}`" in text
 
 
 @each(COUNTED)

@@ -87,7 +87,15 @@ EXTRAS = (
     ),
     Extra(
         "docs",
-        ("mkdocs", "mkdocs-material", "mkdocstrings", "latex2mathml"),
+        (
+            "latex2mathml",
+            "myst-parser",
+            "numpydoc",
+            "pydata-sphinx-theme",
+            "sphinx",
+            "sphinx-design",
+            "sphinx-gallery",
+        ),
         "the documentation as a site",
     ),
 )

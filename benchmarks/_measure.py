@@ -10,9 +10,12 @@ import sys
 import time
 from collections.abc import Callable
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 README = Path(__file__).with_name("README.md")
+RESULTS = Path(__file__).with_name("results")
 
 
 def timed(function: Callable[[], object], repeats: int) -> dict[str, float]:
@@ -60,6 +63,43 @@ def machine() -> str:
             model = line.split(":", 1)[1].strip()
             break
     return f"{os.cpu_count()} cores of {model}, Python {platform.python_version()}"
+
+
+def save_claim(name: str, claim: str, rows: list[dict[str, Any]], **about: Any) -> None:
+    """Write results/NAME.json: what was measured, how, on what, and the rows.
+
+    `about` has ``data``, ``n``, ``seeds``; and ``machine`` where it is not this one.
+    """
+    packages = ("numpy", "scipy", "scikit-learn", "torch")
+    found = {
+        "claim": claim,
+        "command": " ".join(
+            ["python", "benchmarks/" + Path(sys.argv[0]).name, *sys.argv[1:]]
+        ),
+        "commit": _commit(),
+        "machine": machine(),
+        "packages": {one: version(one) for one in packages},
+    }
+    # A row on a line: a changed number is a changed line.
+    lines = ",\n  ".join(json.dumps(row) for row in rows)
+    head = json.dumps(found | about, indent=1).removesuffix("\n}")
+    text = f'{head},\n "rows": [\n  {lines}\n ]\n}}\n'
+    (RESULTS / f"{name}.json").write_text(text, encoding="utf-8")
+    print(f"results/{name}.json: {len(rows)} rows")
+
+
+def _commit() -> str:
+    command = ["git", "describe", "--always", "--dirty"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return found.stdout.strip()
+
+
+def need_gpu(remedy: str = "") -> None:
+    """End the program where there is no GPU, before anything is read or written."""
+    import torch
+
+    if not torch.cuda.is_available():
+        sys.exit(f"this needs a GPU, and torch finds none{remedy}")
 
 
 def put_section(name: str, text: str, path: Path = README) -> None:

@@ -1,4 +1,4 @@
-"""How good is what `choose` and `calibrate` pick, on a kind nobody collected?
+"""What `choose` and `calibrate` pick, tried on a kind of unknowns left out.
 
     python benchmarks/choosing.py        # packaged tables, a few minutes
 

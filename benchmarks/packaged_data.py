@@ -6,13 +6,9 @@ studies name these by their loader, as in ``packaged_data:notmnist``.
 """
 
 import io
-import json
 import lzma
 import os
-from functools import cache
-from importlib import resources
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,17 +23,7 @@ _FILES = {
     "clinc150_minilm": "clinc150_minilm.npz",
     "imagenet_lite0": "imagenet_lite0_features.npz",
 }
-_TABLES = ("letter", "penbased", "optdigits", "satimage", "texture", "vowel", "segment")
-_LETTER_TRAIN = 16_000  # the convention of the UCI set
 _IMAGENET_PARTS = ("fit", "calibration", "surrogate", "test_known", "test_unknown")
-
-
-def reader() -> Any:
-    """Return an object with `load` and `outputs`; what was decoded is kept."""
-    if not DATA.is_dir():
-        msg = f"no folder {DATA}. {how_to_get()}"
-        raise SystemExit(msg)
-    return SimpleNamespace(load=cache(load), outputs=outputs)
 
 
 def how_to_get(name: str = "") -> str:
@@ -97,32 +83,6 @@ def clinc150_minilm(root: Path) -> Dataset:  # noqa: ARG001
     )
 
 
-def load(name: str) -> dict[str, Any]:
-    """Return inputs and labels of the parts, and the names of the classes."""
-    if name in _TABLES:
-        return _table(name)
-    found = notmnist(DATA) if name == "notmnist" else _own(name)
-    made: dict[str, Any] = {"class_names": list(found.classes)}
-    for part, key in (("train", "train"), ("validation", "val"), ("test", "test")):
-        if part in found.parts:
-            rows = found.parts[part]
-            x, y = found.inputs[rows], found.labels[rows]
-            if part == "train":
-                x, y = x[y != UNKNOWN], y[y != UNKNOWN]
-            made |= {f"{key}_x": x, f"{key}_y": y}
-    if name == "clinc150":
-        made["domains"] = _domains()
-    if found.ids:
-        made["wnids"] = list(found.ids)
-    if name.startswith("omniglot"):
-        alphabets = [one.partition("/")[0] for one in found.classes]
-        number = {one: i for i, one in enumerate(dict.fromkeys(alphabets))}
-        of_class = np.array([number[one] for one in alphabets])
-        for part in ("train", "test"):
-            made[f"{part}_alphabet"] = of_class[made[f"{part}_y"]]
-    return made
-
-
 def outputs(name: str) -> dict[str, Any]:
     """Return real network outputs: features, labels, and logits where there are any."""
     if name == "clinc150_minilm":
@@ -151,42 +111,6 @@ def outputs(name: str) -> dict[str, Any]:
             "groups": z[f"{part}_groups"],
         }
     return parts
-
-
-def _own(name: str) -> Dataset:
-    try:
-        return datasets.load(name, DATA, offline=True)
-    except FileNotFoundError as error:
-        msg = f"{error}\n{how_to_get('omniglot' if name == 'omniglot28' else name)}"
-        raise FileNotFoundError(msg) from error
-
-
-def _table(name: str) -> dict[str, Any]:
-    """Return a table with the split that the published tables of results used."""
-    found = texture(DATA) if name == "texture" else _own(name)
-    x, y, classes = found.inputs, found.labels, list(found.classes)
-    train = np.arange(len(y)) < _LETTER_TRAIN
-    if name != "letter":
-        train = np.zeros(len(y), bool)
-        rng = np.random.RandomState(0)  # as in the published tables
-        for number in range(len(classes)):
-            rows = rng.permutation(np.flatnonzero(y == number))
-            train[rows[: round(0.7 * len(rows))]] = True
-    return {
-        "train_x": x[train],
-        "train_y": y[train],
-        "test_x": x[~train],
-        "test_y": y[~train],
-        "class_names": classes,
-    }
-
-
-def _domains() -> dict[str, list[str]]:
-    path = resources.files(datasets) / "files" / "clinc150.json.xz"
-    found: dict[str, list[str]] = json.loads(lzma.decompress(path.read_bytes()))[
-        "domains"
-    ]
-    return found
 
 
 def arrays(name: str) -> dict[str, Any]:

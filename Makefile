@@ -35,7 +35,7 @@ docs: .venv/.installed-dev
 wheel: .venv/.installed-dev
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist
-	$(BIN)/python .ci/test_wheel.py dist/*.whl tables report bench onnx serve
+	$(BIN)/python .ci/test_wheel.py dist/*.whl tables report bench onnx,torch serve
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

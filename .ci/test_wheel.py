@@ -33,7 +33,7 @@ OF_EXTRA = {
     "report": ["report", "scores.csv", "--out", "page.html"],
     "bench": "import openset; openset.bench.read(STUDY)",
     "torch": "import openset; openset.train",
-    "onnx": ["export", "rejector", "--onnx", "--out", "rejector.onnx"],
+    "onnx,torch": ["export", "rejector", "--onnx", "--out", "rejector.onnx"],
     "serve": ["serve", "--help"],
 }
 

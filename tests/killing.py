@@ -50,7 +50,7 @@ def forking():
             *("tests.unit.bench.test_kill", "tests.train.test_run"),
             *("tests.rejector.test_files", "tests.unit.test_saving_outputs"),
             *("tests.unit.test_nothing_lost", "tests.train.test_nothing_lost"),
-            *("tests.unit.integrations.test_torchmetrics", "openset.cli.train"),
+            *("tests.integrations.test_torchmetrics", "openset.cli.train"),
             "lightning_fabric",  # training imports it, which takes seconds
         ]
     )

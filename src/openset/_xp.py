@@ -90,10 +90,22 @@ def row_bytes(array: Array) -> int:
     return int(size * (array.shape[1] if array.ndim > 1 else 1))
 
 
+def is_traced(array: Array) -> bool:
+    """Whether the graph of what is computed with an array is being exported."""
+    return is_torch_array(array) and sys.modules["torch"].compiler.is_exporting()
+
+
+def some(mask: Array) -> bool:
+    """Whether any entry is true; in a traced graph, yes: both cases are written."""
+    return is_traced(mask) or bool(array_namespace(mask).any(mask))
+
+
 def by_rows(
     function: Callable[..., Array], *arrays: Array, size: int = _CACHE_BYTES
 ) -> Array:
     """Apply a function to blocks of rows, so that temporaries stay in the cache."""
+    if is_traced(arrays[0]):
+        return function(*arrays)
     n = arrays[0].shape[0]
     step = max(1, size // sum(map(row_bytes, arrays)))
     if n <= step or not is_on_cpu(arrays[0]):
@@ -123,7 +135,7 @@ def logsumexp(logits: Array) -> Array:
 
     A row of -inf gives -inf, a row with +inf gives +inf.
     """
-    if is_torch_array(logits):
+    if is_torch_array(logits) and not is_traced(logits):  # ONNX's underflows
         return logits.logsumexp(1)
     return by_rows(_logsumexp, logits)
 

@@ -147,7 +147,7 @@ class Batch:
         xp = _xp.array_namespace(self.logits)
         is_lost = self.other_mass < xp.finfo(self.logits.dtype).smallest_normal
         direct = _xp.log(self.other_mass)
-        if self.logits.shape[1] == 1 or not bool(xp.any(is_lost)):
+        if self.logits.shape[1] == 1 or not _xp.some(is_lost):
             return direct
         # e^(z - top) underflowed: use the second largest logit as reference. Only in
         # those rows, so that a score does not depend on other samples.
@@ -177,7 +177,7 @@ class Batch:
         norms = self.feature_norm
         units = self.features / xp.where(norms > 0, norms, xp.ones_like(norms))[:, None]
         is_lost = ~xp.isfinite(norms)
-        if not bool(xp.any(is_lost)):
+        if not _xp.some(is_lost):
             return units
         # Of a length beyond all floats. Only in those rows, so that a score does not
         # depend on other samples.
@@ -202,7 +202,7 @@ def lengths(rows: Array) -> Array:
     limits = xp.finfo(rows.dtype)
     least = math.sqrt(float(limits.smallest_normal) / float(limits.eps))
     is_lost = ~xp.isfinite(found) | (found < least)
-    if not bool(xp.any(is_lost)):
+    if not _xp.some(is_lost):
         return found
     largest = _largest(rows)
     with np.errstate(over="ignore"):  # the length itself may be beyond all floats

@@ -152,13 +152,6 @@ class Detector(ABC):
         """Class of each sample, for methods that classify from features alone."""
         return None
 
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph; None if the method has no graph.
-
-        `sample` is a :class:`openset.integrations.onnx.Sample`.
-        """
-        return None
-
     def params(self) -> dict[str, Any]:
         """Return the keyword arguments that build this recipe.
 

@@ -275,7 +275,11 @@ def _rank(scores: Array, table: Array) -> Array:
     knots, ranks = table[0, :], table[1, :]
     s = xp.clip(xp.astype(scores, knots.dtype), knots[0], knots[-1])
     last = knots.shape[0] - 1
-    right = xp.clip(xp.searchsorted(knots, s), min(1, last), last)
+    if _xp.is_traced(s):  # ONNX has no binary search: all knots are compared
+        right = xp.sum(knots[None, :] < s[:, None], axis=1)
+    else:
+        right = xp.searchsorted(knots, s)
+    right = xp.clip(right, min(1, last), last)
     left = xp.clip(right - 1, 0, last)
     low, high = xp.take(knots, left), xp.take(knots, right)
     share = (s - low) / xp.where(high > low, high - low, xp.ones_like(low))

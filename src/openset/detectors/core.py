@@ -90,25 +90,6 @@ class CORE(Detector):
         both = _both(state, batch)
         return xp.sum((both - state["mean"]) / state["spread"], axis=1)
 
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        features = sample.features.cast(np.float64)
-        unit = sample.state("unit", np.float64).rows(sample.top_class)
-        pattern = sample.state("pattern", np.float64).rows(sample.top_class)
-        residual = features - (features * unit).sum() * unit
-        cosine = (residual * pattern).sum() / residual.norm().or_one()
-        energy = sample.logits.logsumexp().cast(np.float64)
-        terms = [
-            (value - float(mean)) / float(spread)
-            for value, mean, spread in zip(
-                (energy, cosine),
-                sample.arrays["mean"],
-                sample.arrays["spread"],
-                strict=True,
-            )
-        ]
-        return (terms[0] + terms[1]).cast(np.float32)
-
 
 def _residual(rows: Array, unit: Array) -> Array:
     xp = _xp.array_namespace(rows)

@@ -1,7 +1,6 @@
 """Directed sparsification of the last layer."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -75,7 +74,3 @@ class DICE(Detector):
 
     def _score(self, state: State, batch: Batch) -> Array:
         return _xp.logsumexp(shaping.head_logits(state, batch.features))
-
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        return shaping.onnx_energy(sample, sample.features)

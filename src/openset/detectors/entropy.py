@@ -1,7 +1,6 @@
 """Entropy of the softmax probabilities."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openset import _xp
 from openset._types import Array
@@ -48,10 +47,6 @@ class Entropy(Detector):
     def _score(self, state: State, batch: Batch) -> Array:
         return -entropy(batch)
 
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        return -onnx_entropy(sample)
-
 
 def entropy(batch: Batch) -> Array:
     """Return the entropy of each sample's probabilities, once per batch."""
@@ -75,17 +70,3 @@ def entropy(batch: Batch) -> Array:
         return _xp.by_rows(entropies, batch.logits)
 
     return batch.once("entropy", make)
-
-
-def onnx_entropy(sample: Any) -> Any:
-    """Write the entropy of the probabilities as an ONNX graph."""
-    graph = sample.graph
-    gaps = graph.op("Min", sample.top_logit - sample.logits, graph.constant(_MAX_GAP))
-    masses = (-gaps).exp()
-    # The top class has gap 0: it adds nothing to the first sum and 1 to the second.
-    weighted = (gaps * masses).sum()
-    if sample.n_classes == 1:
-        return weighted
-    others, _ = (-gaps).top(sample.n_classes)
-    mass = others.columns(1, sample.n_classes).exp().sum()
-    return mass.log1p() + weighted / (mass + 1.0)

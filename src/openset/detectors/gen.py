@@ -62,7 +62,7 @@ class GEN(Detector):
         largest = 1 / float(xp.finfo(batch.logits.dtype).eps)
         sizes = xp.abs(batch.top_logit)
         is_noise = xp.isfinite(sizes) & (sizes >= largest)
-        if bool(xp.any(is_noise)):
+        if not _xp.is_traced(sizes) and bool(xp.any(is_noise)):
             msg = _check.must(
                 f"below {largest:.2g} in size, or probabilities are rounding errors",
                 caller="GEN.score",
@@ -71,7 +71,8 @@ class GEN(Detector):
             )
             rows = np.flatnonzero(_xp.to_numpy(is_noise))
             raise InvalidSamplesError(msg, batch.numbers(rows).tolist())
-        log_total = xp.log1p(batch.other_mass)
+        # In a graph, which cannot raise, they are invalid.
+        log_total = xp.log1p(xp.where(is_noise, xp.nan, batch.other_mass))
         # The predicted class: p = 1 / (1 + others), 1 - p = others / (1 + others).
         first = xp.exp(self.gamma * (batch.log_other_mass - 2 * log_total))
         kept = min(self.top, batch.logits.shape[1])

@@ -137,17 +137,6 @@ class GMM(Detector):
         index = xp.argmax(_log_densities(state, batch), axis=1)
         return xp.take(state["classes"], index, axis=0)
 
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        graph, arrays = sample.graph, sample.arrays
-        rows = sample.features - sample.state("origin")
-        columns = []
-        for k, offset in enumerate(arrays["offset"]):
-            white = rows @ graph.constant(arrays["whiten"][k])
-            away = white - graph.constant(arrays["means"][k])
-            columns.append((away * away).sum() * -0.5 + float(offset))
-        return graph.op("Concat", *columns, axis=1).logsumexp()
-
 
 def _means(
     train: Outputs, index: NDArray[np.int64], counts: NDArray[np.int64]

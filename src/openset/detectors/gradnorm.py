@@ -1,7 +1,6 @@
 """Norm of the last layer's gradient."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openset import _xp
 from openset._types import Array
@@ -69,11 +68,3 @@ class GradNorm(Detector):
 
         from_uniform = _xp.by_rows(away, tempered.logits, tempered.energy)
         return _xp.by_rows(length, batch.features) * from_uniform / self.temperature
-
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        tempered = (sample.logits - sample.top_logit) / self.temperature
-        masses = tempered.exp()
-        p = masses / masses.sum()
-        away = (p - 1 / sample.n_classes).abs().sum()
-        return sample.features.abs().sum() * away / self.temperature

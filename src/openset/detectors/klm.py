@@ -16,7 +16,7 @@ from openset.detectors._batch import (
 )
 from openset.detectors._detector import Detector
 from openset.detectors._moments import sums_by
-from openset.detectors.entropy import entropy, onnx_entropy
+from openset.detectors.entropy import entropy
 from openset.outputs import Outputs
 
 # Larger blocks than for sums: a matrix product of few rows is slow.
@@ -101,15 +101,6 @@ class KLM(Detector):
         known = entropy(batch) + cross
         # A divergence is not negative; its rounding error may be.
         return xp.minimum(known, xp.zeros_like(known))
-
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        graph = sample.graph
-        masses = (sample.logits - sample.top_logit).exp()
-        p = masses / masses.sum()
-        typical = graph.constant(sample.arrays["typical"].T)
-        known = onnx_entropy(sample) + (p @ typical).max()
-        return graph.op("Min", known, graph.constant(0.0))
 
 
 def _probabilities(logits: Array, top_class: Array) -> Array:

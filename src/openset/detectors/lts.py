@@ -1,7 +1,6 @@
 """Logit scaling."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openset import _xp
 from openset._types import Array
@@ -71,14 +70,3 @@ class LTS(Detector):
 
         scale = _xp.by_rows(factor, batch.features)
         return _xp.by_rows(energy, batch.logits, scale)
-
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        graph = sample.graph
-        positive = graph.op("Relu", sample.features)
-        k = shaping.n_kept(sample.width, self.percentile)
-        kept = positive.top(k)[0].sum()
-        one = graph.constant(1.0)
-        ratio = positive.sum() / kept.or_one()
-        ratio = graph.op("Where", kept > 0.0, ratio, one, dtype=one.dtype)
-        return (sample.logits * (ratio * ratio)).logsumexp()

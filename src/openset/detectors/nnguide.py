@@ -95,6 +95,8 @@ class NNGuide(Detector):
         with np.errstate(over="ignore"):  # refused below
             known = batch.energy * xp.mean(top, axis=1)
         is_lost = xp.isinf(known) & xp.isfinite(batch.energy)
+        if _xp.is_traced(known):
+            return xp.where(is_lost, xp.nan, known)
         if bool(xp.any(is_lost)):
             largest = float(xp.max(xp.abs(batch.energy[is_lost])))
             msg = _check.must(

@@ -101,21 +101,3 @@ class PNML(Detector):
 
     def _predict(self, state: State, batch: Batch) -> Array:
         return shaping.head_class(state, batch.features)
-
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        graph = sample.graph
-        rows = sample.features.unit()
-        weight = graph.constant(sample.arrays["weight"].T)
-        logits = rows @ weight + sample.state("bias")
-        n_classes = sample.arrays["weight"].shape[0]
-        if n_classes == 1:
-            return logits * 0.0
-        top = logits.max()
-        log_p = logits - top - (logits - top).exp().sum().log()
-        inside = rows @ sample.state("whiten")
-        exponent = -log_p / ((inside * inside).sum() + 1.0)
-        exponent = graph.op("Min", exponent, graph.constant(_MAX_EXPONENT))
-        ratio = -log_p.expm1() * exponent.exp()
-        total = (graph.constant(1.0) / (ratio + 1.0)).sum()
-        return -total.log() / math.log(n_classes)

@@ -107,21 +107,6 @@ class Relation(Detector):
             )
         return total / n
 
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        graph = sample.graph
-        exponents = (sample.logits - sample.top_logit).exp()
-        masses = exponents / exponents.sum()
-        nothing = graph.constant(0.0)
-        cosines = sample.features.unit() @ graph.constant(sample.arrays["bank"].T)
-        similar = masses @ graph.constant(sample.arrays["masses"].T)
-        relations = cosines * similar
-        is_strong = relations > self.cut
-        kept = graph.op("Where", is_strong, relations, nothing, dtype=nothing.dtype)
-        if self.power != 1:
-            kept = graph.op("Pow", kept, graph.constant(self.power))
-        return kept.sum() / float(sample.arrays["bank"].shape[0])
-
 
 def _probabilities(batch: Batch) -> Array:
     def make() -> Array:

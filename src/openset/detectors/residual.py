@@ -1,7 +1,6 @@
 """Length of the feature outside the principal space."""
 
 from dataclasses import dataclass
-from typing import Any
 
 from openset import _xp
 from openset._types import Array
@@ -64,8 +63,3 @@ class Residual(Detector):
     def _score(self, state: State, batch: Batch) -> Array:
         away = (batch.features - state["origin"]) @ state["residual"]
         return -_xp.row_norms(away)
-
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        away = sample.features - sample.state("origin")
-        return -(away @ sample.state("residual")).norm()

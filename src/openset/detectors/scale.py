@@ -79,7 +79,7 @@ class SCALE(Detector):
         scale = shaping.expansion("SCALE", features, k, batch.numbers)
 
         bias, highest = state["bias"], xp.max(state["bias"])
-        if float(highest - xp.min(bias)) > _MAX_BIAS_RANGE:
+        if _xp.is_traced(bias) or float(highest - xp.min(bias)) > _MAX_BIAS_RANGE:
 
             def stretched(logits: Array, scale: Array) -> Array:
                 return _xp.logsumexp((logits - bias) * scale[:, None] + bias)

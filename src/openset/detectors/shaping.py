@@ -94,6 +94,11 @@ def expansion(
         return xp.all(rows == 0, axis=1)
 
     total, kept = xp.sum(features, axis=1), _xp.by_rows(largest, features)
+    limit = math.log(xp.finfo(total.dtype).max)
+    if _xp.is_traced(total):  # a graph cannot raise: invalid rows are NaN
+        ratio = total / xp.where(kept > 0, kept, xp.nan)
+        ratio = xp.where(ratio <= limit, ratio, xp.nan)
+        return xp.exp(xp.where(is_zero_row(features), 0.0, ratio))
     if bool(xp.any(kept <= 0)):
         is_zero = _xp.by_rows(is_zero_row, features)
         is_bad = (kept <= 0) & ~is_zero
@@ -111,7 +116,7 @@ def expansion(
         ratio = xp.where(is_zero, xp.zeros_like(total), total / kept)
     else:
         ratio = total / kept
-    largest_ratio, limit = float(xp.max(ratio)), math.log(xp.finfo(ratio.dtype).max)
+    largest_ratio = float(xp.max(ratio))
     if largest_ratio > limit:
         msg = _check.must(
             f"such that sum / sum of the {k} largest is at most {limit:.0f}",
@@ -122,9 +127,3 @@ def expansion(
         )
         raise error(msg, ratio > limit)
     return xp.exp(ratio)
-
-
-def onnx_energy(sample: Any, features: Any) -> Any:
-    """Write the energy of the stored head's logits as an ONNX graph."""
-    weight = sample.graph.constant(sample.arrays["weight"].T)
-    return (features @ weight + sample.state("bias")).logsumexp()

@@ -86,9 +86,3 @@ class SHE(Detector):
 
         products = _xp.by_rows(product, batch.features, batch.top_class)
         return products + xp.take(state["floor"], batch.top_class, axis=0)
-
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        own = sample.state("patterns").rows(sample.top_class)
-        floor = sample.state("floor").entries(sample.top_class)
-        return (sample.features * own).sum() + floor

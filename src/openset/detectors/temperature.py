@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -74,7 +73,7 @@ class Temperature(Detector):
 
         mass = _xp.by_rows(others, batch.logits, batch.top_logit, batch.top_class)
         is_lost = mass < xp.finfo(mass.dtype).smallest_normal
-        if not bool(xp.any(is_lost)):
+        if not _xp.some(is_lost):
             return -_xp.log(mass)
         # Underflow, or one class: the slower way has no error there. Only in those
         # rows: it rounds differently, and a score must not depend on other samples.
@@ -83,17 +82,6 @@ class Temperature(Detector):
 
     def _probability(self, state: State, batch: Batch) -> Array:
         return 1 / (1 + batch.tempered(float(state["temperature"])).other_mass)
-
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        if sample.n_classes == 1:  # there is no other class
-            return sample.top_logit * 0.0 + math.inf
-        ordered, _ = (sample.logits / float(sample.arrays["temperature"])).top(
-            sample.n_classes
-        )
-        others = ordered.columns(1, sample.n_classes)
-        second = others.max().or_zero()  # -inf if all others are
-        return ordered.columns(0, 1) - second - (others - second).exp().sum().log()
 
 
 def _best_inverse(train: Outputs) -> float:

@@ -1,7 +1,6 @@
 """Variational rectified activations."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -128,16 +127,3 @@ class VRA(Detector):
 
     def _predict(self, state: State, batch: Batch) -> Array:
         return shaping.head_class(state, batch.features)
-
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        graph, low = sample.graph, sample.state("low")
-        kept = graph.op("Min", sample.features, sample.state("high"))
-        if self.below == "clip":
-            kept = graph.op("Max", kept, low)
-        else:
-            nothing = graph.constant(0.0)
-            kept = graph.op(
-                "Where", sample.features < low, nothing, kept, dtype=kept.dtype
-            )
-        return shaping.onnx_energy(sample, kept)

@@ -192,33 +192,6 @@ class WeiPer(Detector):
         cast = {name: xp.astype(one, dtype, copy=False) for name, one in head.items()}
         return shaping.head_class(cast, batch.features)
 
-    def write_onnx(self, sample: Any) -> Any:
-        """Write the knownness as an ONNX graph."""
-        graph, arrays = sample.graph, sample.arrays
-        wide = np.float64
-        features = sample.features.cast(wide)
-        bias = np.tile(arrays["bias"].astype(wide), self.repeats)
-        weight = graph.constant(arrays["weight"].T).cast(wide)
-        logits = features @ weight + graph.constant(bias, wide)
-        shape = graph.constant([-1, self.repeats, arrays["bias"].size], np.int64)
-        each = graph.op("Reshape", logits, shape)
-        last = graph.constant([2], np.int64)
-        masses = (each - graph.op("ReduceMax", each, last, keepdims=1)).exp()
-        total = graph.op("ReduceSum", masses, last, keepdims=0)
-        confidence = (graph.constant(1.0, wide) / total).sum() / float(self.repeats)
-        smoother = graph.constant(_smoother(self.bins, self.smooth), wide)
-        parts = {"features": features, "logits": logits}
-        widths = {"features": sample.width, "logits": bias.size}
-        apart = []
-        for i, (name, values) in enumerate(parts.items()):
-            counts = _onnx_counts(values, arrays[f"span_{name}"], self.bins)
-            added = counts @ smoother / float(widths[name]) + _ADDED[i]
-            p = added / added.sum()
-            q = graph.constant(arrays["means"][i], wide)
-            apart.append(((p - q) * (p.log() - q.log())).sum())
-        known = confidence * self.weight_msp - apart[0] - apart[1] * self.weight_logits
-        return known.cast(np.float32)
-
 
 # Added to the histograms of features and of perturbed logits.
 _ADDED = (0.01, 0.025)
@@ -254,7 +227,7 @@ def _outer(spans: list[tuple[float, float]], n: int) -> tuple[float, float]:
 
 def _places(values: Any, span: Any, bins: int) -> Any:
     """Return the bin of each value as a real number, before rounding down."""
-    low, high = float(span[0]), float(span[1])
+    low, high = span[0], span[1]
     return (values - low) * (bins / (high - low))
 
 
@@ -263,7 +236,8 @@ def _counts(values: Array, span: Array, bins: int) -> Array:
     xp = _xp.array_namespace(values)
     places = xp.floor(_places(values, span, bins))
     n = values.shape[0]
-    if not (_xp.is_numpy_array(values) or _xp.is_torch_array(values)):
+    numbers = _xp.is_numpy_array(values) or _xp.is_torch_array(values)
+    if _xp.is_traced(values) or not numbers:
         each = [xp.sum(xp.astype(places == j, xp.float64), axis=1) for j in range(bins)]
         return xp.stack(each, axis=1)
     # One more bin on either side, for values outside of the range.
@@ -278,13 +252,6 @@ def _counts(values: Array, span: Array, bins: int) -> Array:
     else:
         counts = flat.bincount(minlength=size)
     return xp.astype(xp.reshape(counts, (n, bins + 2))[:, 1:-1], xp.float64)
-
-
-def _onnx_counts(values: Any, span: NDArray[Any], bins: int) -> Any:
-    graph = values.graph
-    places = graph.op("Floor", _places(values, span, bins))
-    each = [places.equals(float(j)).cast(np.float64).sum() for j in range(bins)]
-    return graph.op("Concat", *each, axis=1)
 
 
 def _smoother(bins: int, width: int) -> NDArray[np.float64]:

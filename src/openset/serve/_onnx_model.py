@@ -124,13 +124,19 @@ class OnnxModel(ServedModel):
     def _find_features(self, path: Path) -> None:
         """Add the input of the last linear layer as an output, if there is one."""
         _extras.optional("openset.serve", "onnx", name="onnx")
-        from openset.integrations.onnx import with_features  # noqa: PLC0415  # extra
+        from openset.extract import onnx_file  # noqa: PLC0415  # the extra
 
+        graph = (model := onnx_file.read(path)).graph
+        kept = [one.name for one in graph.output if one.name not in _DECISION]
         try:
-            content, logits, features = with_features(path, without=_DECISION)
+            logits = onnx_file.logits_of(model, kept[0] if len(kept) == 1 else None)
+            features = onnx_file.input_of_head(model, logits)
         except ValueError:
             return  # said in words when the outputs are compared with the needs
-        self._session = _session(content, str(path))
+        del graph.output[:]
+        for name in (logits, features):
+            graph.output.add(name=name)
+        self._session = _session(model.SerializeToString(), str(path))
         self._outputs_of = {"logits": logits, "features": features}
 
 

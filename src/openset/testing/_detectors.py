@@ -351,14 +351,9 @@ def _rejecting(case: _Case) -> None:
 
 
 def _graph(case: _Case) -> None:
-    if find_spec("onnx") is None or find_spec("onnxruntime") is None:
+    if not all(map(find_spec, ("torch", "onnx", "onnxscript", "onnxruntime"))):
         return
     onnx = import_module("openset.integrations.onnx")
-    if (
-        case.kind.write_onnx is Detector.write_onnx
-        and case.kind.name not in onnx.exportable()
-    ):
-        return  # a graph is optional
     small = in_library(case.test, np, np.float32)
     rejector = _calibrated(case.fit(in_library(case.train, np, np.float32)), small)
     with tempfile.TemporaryDirectory() as folder:

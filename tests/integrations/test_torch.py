@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
+from tests.integrations.rejectors import altered, assert_same_knownness
 from torch import nn
 
 from openset import Outputs, Rejector, detectors
@@ -18,7 +19,6 @@ from openset.integrations.torch import OpenSetModule
 from openset.testing import example_outputs as split
 from openset.testing._example import N_CLASSES, WIDTH
 from openset.train import extract
-from tests.unit.integrations.rejectors import altered, assert_same_knownness
 
 # Small parameters for those whose defaults ask for more samples than a test has.
 PARAMS = {

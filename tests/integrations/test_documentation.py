@@ -5,12 +5,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.clip import save_small
 
 from openset import Outputs, Rejector, demo, detectors
 from openset.integrations import onnx
-from tests.clip import save_small
 
-PAGE = Path(__file__).parents[3] / "docs" / "integrations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "integrations.md"
 
 
 def save_demo(folder):

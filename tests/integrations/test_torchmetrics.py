@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_array_equal
+from tests.integrations.two_processes import worker
+from tests.killing import forking
+from tests.vision import declare_operators
 
 from openset import Scores, UndefinedMetricError, metrics
-from tests.killing import forking
-from tests.unit.integrations.two_processes import worker
-from tests.vision import declare_operators
 
 declare_operators()  # torchmetrics imports torchvision
 from torchmetrics import MetricCollection  # noqa: E402

@@ -8,7 +8,7 @@ def worker(rank, meeting, splits):
 
     The processes meet over the file `meeting`, which nobody else knows.
     """
-    from tests.unit.integrations import test_torchmetrics as shared  # noqa: PLC0415
+    from tests.integrations import test_torchmetrics as shared  # noqa: PLC0415
 
     distributed.init_process_group(
         "gloo", init_method=f"file://{meeting}", rank=rank, world_size=2

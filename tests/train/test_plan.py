@@ -233,11 +233,11 @@ def test_random_weights_of_a_network_of_others_are_told():
     data = image_data(side=32)
     settings = {"data": data, "protocol": last_unknown(data), "method": "softmax"}
     with pytest.warns(TrainingWarning, match=r"resnet18 starts from random weights"):
-        prepared(Job(network="torchvision:resnet18", **settings))
+        prepared(Job(network="timm:resnet18", **settings))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         prepared(Job(network="classifier32", **settings))
-        prepared(Job(network="torchvision:resnet18", pretrained=True, **settings))
+        prepared(Job(network="timm:resnet18", pretrained=True, **settings))
 
 
 def test_a_missing_test_part_is_drawn_from_the_training_part_alone():

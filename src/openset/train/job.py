@@ -42,7 +42,7 @@ class Job:
         See :func:`openset.train.networks.make`. Default: ``classifier32`` for images,
         ``mlp`` for tables. A model of your own is copied and not changed.
     pretrained
-        For a network of timm or torchvision: True to start from its published weights
+        For a network of timm: True to start from its published weights
         (from the cache, or downloaded), or a file of weights (``.safetensors``,
         ``.pth``); its last layer is replaced. Default: random weights, with a warning.
     recipe
@@ -108,7 +108,7 @@ class Job:
         is_cut = isinstance(self.data, Cut)
         is_given = isinstance(self.protocol, Protocol)
         takes = issubclass(kind, methods.WithNegatives)
-        is_foreign = str(self.network).startswith(networks.FOREIGN)
+        is_foreign = str(self.network).startswith(networks.TIMM)
         # What would have no effect beside something else.
         idle = {
             "changes": self.changes and isinstance(self.recipe, Recipe),
@@ -122,7 +122,7 @@ class Job:
             "protocol": "data that are not cut: a Cut has its own",
             "split": "a published protocol, or one file of several draws",
             "negatives": "a method that uses them, and data that are not cut",
-            "pretrained": "a network by name of another library, such as timm:NAME",
+            "pretrained": "a network of timm, such as timm:NAME",
         }
         for name in (name for name, is_idle in idle.items() if is_idle):
             got = getattr(self, name)

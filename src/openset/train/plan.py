@@ -125,7 +125,7 @@ def _plan(job: Job, cut: Cut, name: str, samples: str, precision: str) -> Plan:
         network = "classifier32" if cut.train.kind == "image" else "mlp"
     given = job.pretrained
     pretrained = given if isinstance(given, bool) else Path(given)
-    if not pretrained and str(network).startswith(networks.FOREIGN):
+    if not pretrained and str(network).startswith(networks.TIMM):
         msg = f"{_CALLER}: {network} starts from random weights. To fine-tune: "
         warnings.warn(f"{msg}pretrained=True", TrainingWarning, stacklevel=2)
     recipe = job.recipe

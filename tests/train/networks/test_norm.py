@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from openset.train.networks import Classifier32
-from openset.train.networks._norm import NormLeaky
+from openset.train.networks.classifier32 import NormLeaky
 from tests.kernels import HAS_TRITON, run_in_interpreter
 
 needs_gpu = pytest.mark.skipif(
@@ -134,7 +134,7 @@ def test_images_that_do_not_fit_take_the_usual_way():
 def test_kernels_agree_in_the_interpreter(case):
     code = f"""
 import torch
-from tests.unit.train.networks.test_norm import compare
+from tests.unit.train.networks.testnetworks.classifier32  compare
 compare({case}, "cpu", torch.float32)
 """
     run_in_interpreter(code)

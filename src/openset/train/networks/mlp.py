@@ -5,7 +5,7 @@ from collections import OrderedDict
 import torch
 from torch import Tensor, nn
 
-from openset.train.networks._network import Network
+from openset.train.networks.network import Network
 
 
 class _Standardise(nn.Module):

@@ -5,7 +5,7 @@ from collections import OrderedDict
 from torch import nn
 
 from openset import _check
-from openset.train.networks._network import Network
+from openset.train.networks.network import Network
 
 
 class OSRCI(Network):

@@ -1,0 +1,181 @@
+"""Networks by name: of openset or timm; or the caller's own module."""
+
+import copy
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from openset import _check, _extras, _io
+from openset.extract import head as heads
+from openset.extract.linear_head import read_tensors
+from openset.train.networks.classifier32 import Classifier32, TwoNorms
+from openset.train.networks.mlp import MLP
+from openset.train.networks.network import Network
+from openset.train.networks.osrci import OSRCI
+
+_CALLER = "train.fit"
+TIMM = "timm:"
+"""Beginning of the names of networks that timm makes."""
+_DROPOUTS = (nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout)
+_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the networks that come with openset.
+
+    Examples
+    --------
+    >>> names()
+    ('classifier32', 'mlp', 'osrci')
+    """
+    return ("classifier32", "mlp", "osrci")
+
+
+def make(
+    network: str | nn.Module,
+    n_outputs: int,
+    example: Tensor,
+    *,
+    two_norms: bool = False,
+    dropout: float | None = None,
+    pretrained: bool | Path = False,
+) -> Network:
+    """Make a network for a batch of inputs like `example`.
+
+    Parameters
+    ----------
+    network
+        One of :func:`names`; ``"timm:convnext_tiny"``; or a model of your own, whose
+        last linear layer must have `n_outputs` outputs (a copy of it is taken).
+    n_outputs
+        Outputs of the last layer.
+    example
+        Some inputs: images (n, 3, h, w) or rows (n, d).
+    two_norms
+        See `Classifier32`; our other networks have no batch norms and stay as they are.
+        A model of your own must have `TwoNorms` for its batch norms.
+    dropout
+        Probability of all its dropout layers. Default: as the network has them.
+    pretrained
+        Of timm: True for the published weights, from the cache or downloaded, or a file
+        of weights by name. The last layer is new in any case. Default: random weights.
+
+    Examples
+    --------
+    >>> import torch
+    >>> make("classifier32", 6, torch.zeros(1, 3, 32, 32)).n_features
+    128
+    """
+    if isinstance(network, nn.Module):
+        own = copy.deepcopy(network)  # the caller's stays as it is
+        made = own if isinstance(own, Network) else _split(own, example)
+        _check_own(made, n_outputs, two_norms=two_norms)
+    else:
+        made = _named(network, n_outputs, example, two_norms, pretrained)
+    if dropout is not None:
+        for module in made.modules():
+            if isinstance(module, _DROPOUTS):
+                module.p = dropout
+    return made
+
+
+def _named(
+    network: str,
+    n_outputs: int,
+    example: Tensor,
+    two_norms: bool,  # noqa: FBT001  # as given to make
+    pretrained: bool | Path,  # noqa: FBT001
+) -> Network:
+    is_image = example.ndim == 4
+    if network == "mlp":
+        return MLP(n_outputs, example=example)
+    if is_image and network == "classifier32":
+        return Classifier32(n_outputs, two_norms=two_norms)
+    if is_image and network == "osrci":
+        _, channels, height, side = example.shape
+        if height != side:
+            rule, got = "square for network 'osrci'", f"{height}×{side}"
+            _check.fail(_CALLER, "images", rule, got, "Resize them: side=32")
+        return OSRCI(n_outputs, side=side, channels=channels)
+    if is_image and str(network).startswith(TIMM) and not two_norms:
+        name = network.removeprefix(TIMM)
+        return _split(_timm(name, n_outputs, example, pretrained), example)
+    ours = f"one of {', '.join(names())}, {TIMM}NAME, or an nn.Module"
+    rule = ours if is_image else "'mlp' or an nn.Module for rows of numbers"
+    if two_norms:
+        rule = "'classifier32', which has two sets of batch norms, or 'osrci' (none)"
+    kind = network.__name__ if isinstance(network, type) else ""
+    remedy = f"Pass an object of the class: {kind}(...)" if kind else ""
+    return _check.fail(_CALLER, "network", rule, repr(network), remedy)
+
+
+def _timm(
+    name: str,
+    n_outputs: int,
+    example: Tensor,
+    pretrained: bool | Path,  # noqa: FBT001
+) -> nn.Module:
+    """Return a model of timm, with published weights, or those of a file."""
+    timm = _extras.library(_CALLER, "timm")
+    model: nn.Module = timm.create_model(
+        name, pretrained=pretrained is True, num_classes=n_outputs
+    )
+    if not pretrained:
+        return model
+    first = example[:2].float()
+    with heads.evaluating(model):
+        head = heads.found(_CALLER, model, lambda: model(first))
+    if isinstance(pretrained, Path):  # not by timm, which would unpickle it
+        own = {n for n in model.state_dict() if n.startswith(f"{head.name}.")}
+        given = {n: w for n, w in read_tensors(pretrained).items() if n not in own}
+        with _io.naming(pretrained):
+            model.load_state_dict(given | {n: model.state_dict()[n] for n in own})
+    # timm draws the layer of some networks the larger the fewer classes there are: up
+    # to 1 / sqrt(6) for six. The first steps would then spoil the features.
+    head.layer.reset_parameters()
+    return model
+
+
+def normalisation(network: str) -> dict[str, tuple[float, ...]]:
+    """Return mean and deviation of the pixels a model of timm was trained with."""
+    timm = _extras.library(_CALLER, "timm")
+    config = timm.get_pretrained_cfg(network.removeprefix(TIMM))
+    if config is None:  # without published weights
+        return {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+    return {"mean": tuple(config.mean), "std": tuple(config.std)}
+
+
+def _split(model: nn.Module, example: Tensor) -> Network:
+    """Take the last linear layer off: what is left makes the features."""
+    first = example[:2].float()
+    remedy = "Return the logits as the last linear layer makes them (no softmax after "
+    remedy += "it), or give a Network(backbone, head)"
+    with heads.evaluating(model):
+        head = heads.found(_CALLER, model, lambda: model(first), remedy=remedy)
+        if head.layer is model:
+            return Network(nn.Identity(), head.layer)
+        parent, _, name = head.name.rpartition(".")
+        setattr(model.get_submodule(parent), name, nn.Identity())
+        features = model(first)
+    shape = tuple(getattr(features, "shape", ()))
+    if shape != (len(first), head.layer.in_features):
+        rule = "a model that returns logits (n, C), made by its last layer of rows"
+        got = f"{type(features).__name__} {shape} in place of the features"
+        _check.fail(_CALLER, "network", rule, got, remedy, TypeError)
+    return Network(model, head.layer)
+
+
+def _check_own(network: Network, n_outputs: int, *, two_norms: bool) -> None:
+    if two_norms:
+        pairs = [m for m in network.modules() if isinstance(m, TwoNorms)]
+        paired = {id(norm) for pair in pairs for norm in pair.norms}
+        for name, module in network.named_modules():
+            if isinstance(module, _NORMS) and id(module) not in paired:
+                rule = "a model with TwoNorms for its batch norms"
+                got = f"a {type(module).__name__}, {name}"
+                remedy = "Generated images need batch norms of their own"
+                _check.fail(_CALLER, "network", rule, got, remedy)
+    if network.head.out_features != n_outputs:
+        rule, got = f"a model with {n_outputs} outputs", network.head.out_features
+        remedy = "One output per known class, and what the method adds to them"
+        _check.fail(_CALLER, "network", rule, got, remedy)

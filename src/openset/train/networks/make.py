@@ -176,6 +176,6 @@ def _check_own(network: Network, n_outputs: int, *, two_norms: bool) -> None:
                 remedy = "Generated images need batch norms of their own"
                 _check.fail(_CALLER, "network", rule, got, remedy)
     if network.head.out_features != n_outputs:
-        rule, got = f"a model with {n_outputs} outputs", network.head.out_features
+        rule = f"a model with {n_outputs} outputs"
         remedy = "One output per known class, and what the method adds to them"
-        _check.fail(_CALLER, "network", rule, got, remedy)
+        _check.fail(_CALLER, "network", rule, network.head.out_features, remedy)

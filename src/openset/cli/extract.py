@@ -69,7 +69,7 @@ def command(
     network: Annotated[
         str,
         typer.Argument(
-            help="A folder of openset train; timm:NAME, torchvision:NAME or hf:NAME (a "
+            help="A folder of openset train; timm:NAME or hf:NAME (a "
             "model of the Hugging Face hub, or its folder); an ONNX file; "
             "package.module:name.",
         ),

@@ -1,7 +1,7 @@
 """Outputs of a trained network of any kind.
 
-:func:`load` opens a network: a torch module, a model of timm, torchvision or Hugging
-Face, an ONNX file, or a folder that ``openset train`` wrote. :meth:`Network.apply`
+:func:`load` opens a network: a torch module, a model of timm or Hugging Face, an
+ONNX file, or a folder that ``openset train`` wrote. :meth:`Network.apply`
 gives its outputs for images or texts, :func:`run` for data by name, as ``openset
 extract`` does. :func:`extract` takes a torch module and a loader of batches.
 """

@@ -13,7 +13,7 @@ from unicodedata import normalize
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, datasets
+from openset import _check, _io, datasets
 from openset._types import UNKNOWN, ArtefactError, InvalidSamplesError
 from openset.datasets import image_lists, lazy_inputs
 from openset.datasets.image_lists import ImageList
@@ -138,7 +138,8 @@ def _listed(
 def _unlabelled(path: Path) -> Samples | None:
     """Return unlabelled samples; None if the data have labels."""
     if path.suffix == ".npy":
-        return Samples(read_array(path))
+        with _io.naming(path):
+            return Samples(np.load(path, allow_pickle=False))
     if path.suffix == ".txt":
         lines = path.read_text("utf-8").splitlines()
         return Samples([one for one in lines if one.strip()], groups=path.stem)
@@ -195,17 +196,6 @@ def sample_names(inputs: Any, folder: Path) -> list[str] | None:
         (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
         for path in paths
     ]
-
-
-def read_array(path: Path) -> NDArray[Any]:
-    """Read the array of a .npy file."""
-    try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        rule = "an array of numbers written by np.save"
-        got = "a damaged file, or pickled objects, which are never loaded"
-        msg = _check.must(rule, caller=_CALLER, name=str(path), got=got)
-        raise ArtefactError(msg) from error
 
 
 def unpacked(path: Path, folder: Path) -> Samples:

@@ -66,6 +66,7 @@ class LinearHead:
         """
         # Imported here: it takes a moment, and few need it.
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
+        from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit  # noqa: PLC0415
 
         caller = f"{_CALLER}.fit"
         outputs = outputs.take(~outputs.is_invalid)
@@ -84,8 +85,13 @@ class LinearHead:
         middle, spread = rows.mean(axis=0), rows.std(axis=0)
         spread[spread == 0] = 1.0
         rows = (rows - middle) / spread
-        model = LogisticRegression(C=_chosen(rows, labels), max_iter=1000)
-        model.fit(rows, labels)
+        model = LogisticRegression(max_iter=1000)
+        if np.bincount(labels).min() >= _HELD_OUT:
+            fifth = StratifiedShuffleSplit(1, test_size=1 / _HELD_OUT, random_state=0)
+            model = GridSearchCV(
+                model, {"C": _CHOICES}, scoring="neg_log_loss", cv=fifth
+            )
+        model = getattr(model.fit(rows, labels), "best_estimator_", model)
         weight, bias = model.coef_, model.intercept_
         if n == 2:  # one row, for the second class: half of it for each
             weight, bias = (np.concatenate([-one, one]) / 2 for one in (weight, bias))
@@ -153,25 +159,6 @@ class LinearHead:
             _check.fail(caller, "head", rule, got, error=ArtefactError)
         names = [str(one) for one in found.get("classes", ())]
         return cls(weight=found["weight"], bias=found["bias"], classes=tuple(names))
-
-
-def _chosen(rows: NDArray[Any], labels: NDArray[Any]) -> float:
-    """Return C, which divides the penalty, by log-loss on samples that are held out."""
-    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415  # as above
-    from sklearn.metrics import log_loss  # noqa: PLC0415
-    from sklearn.model_selection import train_test_split  # noqa: PLC0415
-
-    if np.bincount(labels).min() < _HELD_OUT:
-        return 1.0
-    fitted, held = train_test_split(
-        np.arange(len(labels)), test_size=1 / _HELD_OUT, stratify=labels, random_state=0
-    )
-
-    def loss(c: float) -> float:
-        model = LogisticRegression(C=c, max_iter=1000).fit(rows[fitted], labels[fitted])
-        return float(log_loss(labels[held], model.predict_proba(rows[held])))
-
-    return min(_CHOICES, key=loss)
 
 
 def read_tensors(path: Path) -> dict[str, Any]:

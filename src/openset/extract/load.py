@@ -18,11 +18,6 @@ _KINDS = {
     "run": ("a folder of openset train", "run_folder:of_run", "plugins"),
     "onnx": ("an ONNX file", "onnx_file:of_onnx", "side mean std classes"),
     "timm": ("timm:NAME", "modules:of_timm", "weights classes head"),
-    "torchvision": (
-        "torchvision:NAME",
-        "modules:of_torchvision",
-        "weights classes head",
-    ),
     "hf": (
         "hf:NAME or hf:FOLDER (a model of Hugging Face)",
         "hugging_face:of_hugging_face",
@@ -36,7 +31,7 @@ _KINDS = {
 }
 
 
-_NAMED = ("timm", "torchvision", "hf")
+_NAMED = ("timm", "hf")
 
 
 def load(
@@ -57,13 +52,13 @@ def load(
     Parameters
     ----------
     source
-        A folder of ``openset train``, an ONNX file, ``"timm:NAME"``,
-        ``"torchvision:NAME"``, ``"hf:NAME"`` (an image or text classifier of Hugging
-        Face, a model like CLIP or SigLIP, an embedding model, or a folder that
-        `save_pretrained` wrote), ``"package.module:name"`` (a module, or a function
-        that makes one), or a module itself.
+        A folder of ``openset train``, an ONNX file, ``"timm:NAME"``, ``"hf:NAME"`` (an
+        image or text classifier of Hugging Face, a model like CLIP or SigLIP, an
+        embedding model, or a folder that `save_pretrained` wrote),
+        ``"package.module:name"`` (a module, or a function that makes one; so open
+        models of torchvision), or a module itself.
     weights
-        For timm and torchvision: a file of weights by name (``.safetensors``,
+        For timm: a file of weights by name (``.safetensors``,
         ``.pth``). Default: the published weights, from the cache or downloaded.
     classes
         Names of the outputs, if the network does not come with them. A model like CLIP

@@ -1,13 +1,13 @@
-"""Networks that are torch modules: of timm, torchvision, or the user's own."""
+"""Networks that are torch modules: of timm, or the user's own."""
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _extras, _plugins
+from openset import _check, _extras, _io, _plugins
 from openset.extract import head as heads
 from openset.extract.linear_head import LinearHead, read_tensors
 from openset.extract.loader import extract
@@ -140,12 +140,16 @@ def of_module(
 def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
     """Open a model of timm, with its published weights or those of a file."""
     timm = _extras.library(_CALLER, "timm")
-    model = _made(
-        f"timm:{name}",
-        partial(timm.create_model, name, pretrained=True),
-        partial(timm.create_model, name),
-        weights,
-    )
+    model = timm.create_model(name, pretrained=weights is None)
+    if weights is not None:  # not by timm, which would unpickle the file
+        state = read_tensors(Path(weights))
+        # By name: files need not keep the order of the layers.
+        last = heads.linears(model)[-1]
+        found = state.get(f"{last.name}.weight")
+        if found is not None and len(found) != last.layer.out_features:
+            model = timm.create_model(name, num_classes=len(found))
+        with _io.naming(Path(weights)):
+            model.load_state_dict(state)
     data = _extras.library(_CALLER, "timm.data")
     config = data.resolve_model_data_config(model)
     transform = data.create_transform(**config, is_training=False)
@@ -158,51 +162,3 @@ def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
         preprocessing="RGB, " + listed({k: config[k] for k in said if k in config}),
         mode=MODES.get(config["input_size"][0], "RGB"),
     )
-
-
-def of_torchvision(name: str, *, weights: str | Path | None = None) -> Network:
-    """Open a model of torchvision, with its published weights or those of a file."""
-    models = _extras.library(_CALLER, "torchvision").models
-    model = _made(
-        f"torchvision:{name}",
-        partial(models.get_model, name, weights="DEFAULT"),
-        partial(models.get_model, name),
-        weights,
-    )
-    published = models.get_model_weights(name).DEFAULT
-    transform = published.transforms()
-    return ModuleNetwork(
-        name=f"torchvision:{name}",
-        model=model,
-        transform=lambda images: torch.stack([transform(one) for one in images]),
-        classes=tuple(published.meta["categories"]) if weights is None else (),
-        std=tuple(transform.std),
-        preprocessing="RGB, " + " ".join(str(transform).split()),
-    )
-
-
-def _made(
-    name: str,
-    published: Callable[[], nn.Module],
-    make: Callable[..., nn.Module],
-    weights: str | Path | None,
-) -> nn.Module:
-    """Return a model with its published weights, or those of a file."""
-    try:
-        if weights is None:
-            return published()
-        state = read_tensors(Path(weights))
-        model = make()
-        # By name: files need not keep the order of the layers.
-        last = heads.linears(model)[-1]
-        found = state.get(f"{last.name}.weight")
-        if found is not None and len(found) != last.layer.out_features:
-            model = make(num_classes=len(found))
-        model.load_state_dict(state)
-    except Exception as error:  # several libraries, each with classes of its own
-        rule = "a model whose weights are here, can be downloaded, or fit: weights=FILE"
-        why = " ".join(f"{type(error).__name__}: {error}".split())[:400]
-        got = f"{name}, weights {weights} ({why})"
-        msg = _check.must(rule, caller=_CALLER, name="network", got=got)
-        raise ValueError(msg) from error
-    return model

@@ -281,6 +281,17 @@ def is_there(path: Path) -> bool:
     return os.path.exists(path)  # noqa: PTH110
 
 
+def is_url(place: object) -> bool:
+    """Return whether a place is named by a URL, such as ``s3://bucket/folder``.
+
+    Examples
+    --------
+    >>> [is_url(one) for one in ("s3://bucket/shards", "shards", Path("shards"))]
+    [True, False, False]
+    """
+    return isinstance(place, str) and "://" in place
+
+
 def sha256(path: Path) -> str:
     """Return the SHA-256 of a file's content."""
     with path.open("rb") as stream:

@@ -110,7 +110,7 @@ def predict(folder, seed=2):
         OUTPUTS[1].save(folder / "shards" / "a.npz")
         return
     job = shards.Predict(folder / "rejector", format="npz")
-    found = shards.find(folder / "shards", caller="test")
+    found = shards.find(folder / "shards")
     done = shards.run(job, found, folder / "decided", backend="sequential")
     if done.failed:
         raise OSError(done.failed[0]["error"])

@@ -1,13 +1,13 @@
 """Options of commands that work on a folder of shards, and what they share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
 import typer
 from rich.markup import escape
 
-from openset import _backends, _check, shards
+from openset import _backends, _check, _io, shards
 from openset.cli._console import ERRORS, OUT
 
 _SHOWN = 5  # number of failed shards to print; all are in the folder
@@ -17,7 +17,6 @@ SHARD_OPTIONS = {
     "format": "--format",
     "jobs": "--jobs",
     "backend": "--backend",
-    "address": "--address",
 }
 
 Format: TypeAlias = Annotated[
@@ -35,19 +34,15 @@ Jobs: TypeAlias = Annotated[
 Backend: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="For shards: loky (processes on this machine, the default), ray, dask or "
-        "sequential."
+        help="For shards: loky (processes on this machine, the default), ray (a "
+        "running cluster, that of RAY_ADDRESS if set) or sequential."
     ),
-]
-Address: TypeAlias = Annotated[
-    str | None,
-    typer.Option(help="For shards: address of a running Ray or Dask cluster."),
 ]
 
 
 def need_folder(caller: str, out: str | None) -> str:
     """Return the folder, or URL, for the results of shards; raise if it is a file."""
-    if out is not None and shards.is_url(out):
+    if out is not None and _io.is_url(out):
         return out
     if out is None or Path(out).suffix or Path(out).is_file():
         rule = "a folder for the results of a folder of shards"
@@ -69,12 +64,11 @@ def refuse(caller: str, **given: object) -> None:
 
 
 def backend_options(
-    caller: str, *, backend: str | None, address: str | None, jobs: int | None
+    caller: str, *, backend: str | None, jobs: int | None
 ) -> dict[str, Any]:
     """Return the options of this name as `shards.run` takes them, checked."""
     found: dict[str, Any] = {
         "backend": backend or "loky",
-        "address": address,
         "jobs": -1 if jobs is None else jobs,
     }
     _backends.check(**found, caller=caller)
@@ -83,7 +77,7 @@ def backend_options(
 
 def run_shards(
     job: shards.Job,
-    found: Sequence[shards.Shard],
+    found: Mapping[str, str],
     out: str,
     *,
     invalid_are: str = "answered with unknown",
@@ -93,19 +87,14 @@ def run_shards(
     done = shards.run(job, found, out, **options)
     OUT.say(escape(str(done)))
     if done.invalid:
-        first = done.invalid[0]
-        name = f", {first['id']}" if "id" in first else ""
+        names = ", ".join(list(done.invalid)[:_SHOWN])
         text = (
-            f"{done.n_invalid} samples in {len(done.invalid)} shards are invalid and "
-            f"{invalid_are}; the first: row {first['row']} of "
-            f"{first['shard']}{name}. Numbers by shard: {done.folder}/invalid"
+            f"{sum(done.invalid.values())} samples in {len(done.invalid)} shards are "
+            f"invalid and {invalid_are}: {names}{', …' * (len(done.invalid) > _SHOWN)}"
         )
         ERRORS.say(f"[bold yellow]invalid:[/bold yellow] {escape(text)}")
-    for one in done.failed[:_SHOWN]:
-        text = f"{one['shard']}: {one['error']}"
+    for name, error in done.failed.items():
+        text = f"{name}: {error.splitlines()[0]}"
         ERRORS.say(f"[bold red]failed:[/bold red] {escape(text)}")
-    if len(done.failed) > _SHOWN:
-        n = len(done.failed) - _SHOWN
-        ERRORS.print(f"… and {n} more, in the folder failed/", highlight=False)
     if done.failed:
         raise typer.Exit(1)

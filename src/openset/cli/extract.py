@@ -1,9 +1,6 @@
 """`openset extract`."""
 
-import json
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,7 +15,6 @@ from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._options import Head, Root, Weights
 from openset.cli._shards import (
-    Address,
     Backend,
     Jobs,
     backend_options,
@@ -28,7 +24,6 @@ from openset.cli._shards import (
 )
 from openset.datasets import image_lists
 from openset.outputs import Outputs
-from openset.shards import INVALID, Shard
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -185,7 +180,6 @@ def command(
     ] = None,
     jobs: Jobs = None,
     backend: Backend = None,
-    address: Address = None,
     plugin: Plugins = None,
 ) -> None:
     """Run a trained network on data and save its outputs.
@@ -222,15 +216,15 @@ def command(
         "batch_size": batch_size,
         "device": device,
     }
-    found = [] if image_list else _shards(data)
+    found = {} if image_list else _shards(data)
     if found:
         out = need_folder(_CALLER, None if place == _OUT else place)
-        options = backend_options(_CALLER, backend=backend, address=address, jobs=jobs)
-        options["gpus"] = int(str(device).startswith("cuda"))
+        options = backend_options(_CALLER, backend=backend, jobs=jobs)
+        options["n_gpus"] = int(str(device).startswith("cuda"))
         job = Extract(network, tuple(how.items()), tuple(run.items()))
         run_shards(job, found, out, invalid_are=_KEPT, **options)
         return
-    refuse(_CALLER, jobs=jobs, backend=backend, address=address)
+    refuse(_CALLER, jobs=jobs, backend=backend)
     if Path(place).suffix not in {"", ".npz"}:
         _check.fail(_CALLER, "--out", "a .npz file, or a folder", place)
     openset.extract.check_data(data)
@@ -335,39 +329,28 @@ def _listed(names: Any) -> str:
     return ", ".join(names[:_SHOWN]) + (", …" if len(names) > _SHOWN else "")
 
 
-def _shards(data: str) -> list[Shard]:
+def _shards(data: str) -> dict[str, str]:
     """Return the shards of a folder, or URL, of .tar or .npy files; else none."""
-    if not (shards.is_url(data) or Path(data).is_dir()):
-        return []
-    others: list[str] = []
-
-    def is_shard(path: Path, inner: set[str] | None) -> bool:
-        is_input = inner is None and path.suffix in {".tar", ".npy"}
-        others.extend([] if is_input else [path.name])
-        return is_input
-
-    found = shards.listed(data, is_shard, caller=_CALLER)
-    if shards.is_url(data) and (others or not found):
-        got = others[0] if others else "none"
-        _check.fail(_CALLER, data, "a folder of .tar or .npy files", got)
-    if others:
-        return []
-    shards.need_names_once(found, data, caller=_CALLER)
-    return found
+    endings = (".tar", ".npy")
+    if not _io.is_url(data):
+        path = Path(data)
+        found = {one.suffix for one in path.iterdir()} if path.is_dir() else set()
+        if not found or found - {*endings}:
+            return {}
+    return shards.find(data, endings=endings)
 
 
 @dataclass(frozen=True)
 class Extract:
     """Run a network on every shard; a shard gives a .npz of outputs.
 
-    With ``invalid="keep"``, ``invalid/SHARD.json`` says how many samples are invalid. A
-    finished shard has the same outputs either way: a run may go on with the other.
+    A finished shard has the same outputs with ``invalid="keep"`` and without it: a run
+    may go on with the other.
     """
 
     network: str
     how: tuple[tuple[str, Any], ...] = ()
     run: tuple[tuple[str, Any], ...] = ()
-    caller: str = _CALLER
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -381,25 +364,20 @@ class Extract:
         name = {"kind": "extract", "network": self.network}
         return {**name, **options, "files": files}
 
-    def files(self, shard: Shard, out: Path) -> list[Path]:
+    def files(self, name: str) -> list[str]:
         """Return the file of a shard."""
-        return [out / f"{shard.name}.npz"]
+        return [f"{name}.npz"]
 
-    def open(self) -> Callable[[Shard, Path], None]:
+    def load(self) -> Any:
         """Load the network."""
-        return partial(
-            self._write, openset.extract.load(self.network, **dict(self.how))
-        )
+        return openset.extract.load(self.network, **dict(self.how))
 
-    def _write(self, network: Any, shard: Shard, out: Path) -> None:
+    def do(self, loaded: Any, shard: Path, results: list[Path]) -> int:
+        """Write the outputs of a shard."""
         run = dict(self.run)
-        outputs = openset.extract.run(network, shard.path, progress=False, **run)
-        record = out / INVALID / f"{shard.name}.json"
-        record.unlink(missing_ok=True)  # of other data, before they were replaced
-        found = _first_invalid(outputs)
-        if found:  # before the outputs appear: the shard is done then
-            _io.put(record, json.dumps({"shard": shard.name, **found}, indent=1))
-        outputs.save(self.files(shard, out)[0])
+        outputs = openset.extract.run(loaded, shard, progress=False, **run)
+        outputs.save(results[0])
+        return int(outputs.is_invalid.sum())
 
 
 _NO_MATTER = ("batch_size", "device", "invalid")

@@ -16,7 +16,6 @@ from openset.cli._lists import plain_table
 from openset.cli._options import RejectorPlace, keep_inputs, naming
 from openset.cli._shards import (
     SHARD_OPTIONS,
-    Address,
     Backend,
     Format,
     Jobs,
@@ -82,7 +81,6 @@ def command(
     format_: Format = None,
     jobs: Jobs = None,
     backend: Backend = None,
-    address: Address = None,
     invalid: Annotated[
         str,
         typer.Option(
@@ -104,7 +102,7 @@ def command(
         raise typer.BadParameter(msg)
     _check.one_of(_CALLER, "--invalid", invalid, get_args(Invalid))
     if shards.is_folder_of_shards(new):
-        found = shards.find(new, caller=_CALLER)
+        found = shards.find(new)
         folder = need_folder(_CALLER, place)
         job = shards.Predict(
             rejector,
@@ -112,11 +110,11 @@ def command(
             plugins=tuple(plugin or ()),
             invalid=cast(Invalid, invalid),
         )
-        options = backend_options(_CALLER, backend=backend, address=address, jobs=jobs)
-        print_cautions(job.load(), ERRORS)
+        options = backend_options(_CALLER, backend=backend, jobs=jobs)
+        print_cautions(Rejector.load(rejector, plugins=plugin or ()), ERRORS)
         run_shards(job, found, folder, **options)
         return
-    refuse(_CALLER, format_=format_, jobs=jobs, backend=backend, address=address)
+    refuse(_CALLER, format_=format_, jobs=jobs, backend=backend)
     out = None if place is None else Path(place)
     if out is not None:
         _check.ending("openset predict", out, [".csv", ".npz"])

@@ -16,7 +16,6 @@ from openset.cli._detector_options import Train, need_training, recipe
 from openset.cli._options import keep_inputs, naming
 from openset.cli._shards import (
     SHARD_OPTIONS,
-    Address,
     Backend,
     Format,
     Jobs,
@@ -93,7 +92,6 @@ def command(
     format_: Format = None,
     jobs: Jobs = None,
     backend: Backend = None,
-    address: Address = None,
 ) -> None:
     """Fit detectors on training outputs and score test outputs.
 
@@ -105,7 +103,7 @@ def command(
     """
     recipes = {text: recipe(text) for text in detector}
     _need_different_files(recipes)
-    path, out = Path(given), Path("" if shards.is_url(place) else place)
+    path, out = Path(given), Path("" if _io.is_url(place) else place)
     if out.suffix and len(recipes) > 1:
         msg = _check.must(
             "a folder for several detectors",
@@ -123,7 +121,7 @@ def command(
     train_outputs = Outputs.load(train) if train else None
     if shards.is_folder_of_shards(given):
         need_folder("openset score", place)
-        listed = shards.find(given, caller="openset score")
+        listed = shards.find(given)
         with _folder_of_fitted(place) as folder:
             files = {
                 text: (folder / f"scores-{_file_name(text)}.npz").resolve()
@@ -134,9 +132,7 @@ def command(
                 format=format_ or "parquet",
                 plugins=_plugins(recipes),
             )
-            options = backend_options(
-                "openset score", backend=backend, address=address, jobs=jobs
-            )
+            options = backend_options("openset score", backend=backend, jobs=jobs)
             fitted, failed = _fit(recipes, train_outputs, train or path)
             if failed:  # later the folder could not be continued with all of them
                 _say_failed(failed)
@@ -146,9 +142,7 @@ def command(
                 one.save(files[text])
             run_shards(job, listed, place, **options)
         return
-    refuse(
-        "openset score", format_=format_, jobs=jobs, backend=backend, address=address
-    )
+    refuse("openset score", format_=format_, jobs=jobs, backend=backend)
     test = Outputs.load(path)
     if test.labels is None:
         msg = (
@@ -225,7 +219,7 @@ def _say_failed(failed: Mapping[str, Exception]) -> None:
 @contextmanager
 def _folder_of_fitted(place: str) -> Iterator[Path]:
     """Give a folder for fitted detectors: in --out, or a local one if that is a URL."""
-    if not shards.is_url(place):
+    if not _io.is_url(place):
         yield Path(place) / "fitted"
         return
     with tempfile.TemporaryDirectory(prefix="openset-fitted-") as folder:

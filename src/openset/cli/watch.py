@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset import _check
-from openset._urls import is_url
+from openset._io import is_url
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
 from openset.cli._lists import plain_table

@@ -42,7 +42,7 @@ def write(
     if kind == ".csv":
         _io.write(path, lambda stream: stream.write(_csv.written(columns)))
     else:
-        _write_parquet(path, columns, n_classes)
+        write_parquet(path, columns, n_classes)
 
 
 def _named(
@@ -61,9 +61,10 @@ def _named(
     return {name: table[columns[name]] for name in ("labels", "predicted")}
 
 
-def _write_parquet(
-    path: Path, columns: Mapping[str, NDArray[Any]], n_classes: int | None
+def write_parquet(
+    path: Path, columns: Mapping[str, Any], n_classes: int | None = None
 ) -> None:
+    """Write columns, arrays or lists, as a table."""
     pa = _extras.optional("Scores.save", "pyarrow", name="tables")
     parquet = _extras.optional("Scores.save", "pyarrow.parquet", name="tables")
     table = pa.table({name: pa.array(column) for name, column in columns.items()})

@@ -6,31 +6,16 @@ appears only when it is complete; existing results are not computed again. Shard
 results may be in an object store, named by its URL (extra ``cloud``).
 """
 
-from openset._urls import is_url
-from openset.shards._predict import Predict
-from openset.shards._run import INVALID as INVALID
-from openset.shards._run import Done, Job, run
-from openset.shards._score import Score
-from openset.shards._shards import (
-    Shard,
-    find,
-    is_folder_of_shards,
-    listed,
-    need_names_once,
-    read,
-)
+from openset.shards.jobs import Predict, Score, read
+from openset.shards.running import Done, Job, find, is_folder_of_shards, run
 
 __all__ = [
     "Done",
     "Job",
     "Predict",
     "Score",
-    "Shard",
     "find",
     "is_folder_of_shards",
-    "is_url",
-    "listed",
-    "need_names_once",
     "read",
     "run",
 ]

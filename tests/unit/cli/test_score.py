@@ -123,7 +123,6 @@ def test_every_detector_is_listed():
         (["--format", "txt"], "--format must be one of"),
         (["--backend", "slurm"], "--backend must be one of"),
         (["--jobs", "0"], "--jobs must be an integer >= 1"),
-        (["--address", "here:1"], "--address must be left out"),
     ],
 )
 def test_options_for_shards_are_checked_before_the_work(

@@ -7,9 +7,10 @@ import pytest
 from pytest import approx  # noqa: PT013
 
 from openset import Scores, UndefinedMetricError, thresholds
+from openset.metrics.intervals import wilson
 from openset.thresholds import Fingerprint, Threshold
-from openset.thresholds.intervals import of_osa, of_share
-from tests.unit.thresholds.makers import grouped
+from openset.thresholds.threshold import of_osa
+from tests.thresholds.makers import grouped
 
 NAMES = thresholds.objectives()
 KNOWN = Scores(labels=[0, 1, 1], predicted=[0, 0, 1], known=[3.0, 2.0, 1.0])
@@ -18,35 +19,25 @@ UNKNOWN = Scores(labels=[-1, -1], predicted=[0, 0], known=[2.0, 1.0])
 # A value that an option refuses, beside every value it takes.
 BAD = {
     "alpha": [-0.1, 1.1, "count", True],
-    "at": ["end", None],
     "prefer": ["largest", None],
-    "criterion": ["loss", None],
     "fpr": [-0.1, 1.1, None],
     "tpr": [0, 1.1, None],
     "error_rate": [-0.1, 0.51, None],
     "confidence": [0, 1, -0.5, 1.5],
-    "strength": [-1, np.nan, "x"],
-    "anchor": [0, 1.1, "x"],
     "missed_unknown": [-1, np.nan, 1e101],
     "false_unknown": [-1, np.nan, 1e101],
     "confusion": [-1, np.nan, 1e101],
-    "cost_matrix": [[0, 1], [[0]], [[0, 1, 2], [1, 0, 2]], np.zeros((2, 2, 2)), "x"],
 }
 GOOD = {
-    "alpha": [0, 1, 0.25, "counts", None],
-    "at": ["score", "middle"],
+    "alpha": [0, 1, 0.25, "counts"],
     "prefer": ["smallest", "highest", "widest"],
-    "criterion": ["regret", "osa"],
     "fpr": [0, 0.5, 1],
     "tpr": [0.5, 1],
     "error_rate": [0, 0.25, 0.5],
     "confidence": [None, 0.5, 0.999],
-    "strength": [0, 5, np.inf],
-    "anchor": [0.01, 1],
     "missed_unknown": [0, 1e100],
     "false_unknown": [0, 1e100],
     "confusion": [0, 1e100],
-    "cost_matrix": [None, np.eye(5)],
 }
 
 
@@ -65,8 +56,7 @@ def test_bad_options_are_named_and_good_ones_taken(name, option):
         with pytest.raises(ValueError, match=f"^thresholds.{name}: {option} must be"):
             function(scores, **{option: bad})
     for good in GOOD[option]:
-        if (option, good) != ("strength", np.inf) or name == "per_class":
-            assert isinstance(function(scores, **{option: good}), Threshold)
+        assert isinstance(function(scores, **{option: good}), Threshold)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -96,12 +86,11 @@ def test_a_threshold_records_how_it_was_chosen(name):
     assert chosen.n == (80, 80)
     assert chosen.alpha == (0.25 if weighted else None)
     assert chosen.fingerprint == Fingerprint.of(scores)
-    assert bool(chosen.per_class) == (name == "per_class")
     low, high = chosen.interval
     assert low < chosen.value <= high
     assert high in {np.inf, *scores.known}
     assert low in {-np.inf, *scores.known}
-    if name in {"at_fpr", "at_tpr", "anchored"}:  # the interval decides as one
+    if name in {"at_fpr", "at_tpr"}:  # the interval decides as one
         assert not ((scores.known > low) & (scores.known < high)).any()
     rates = chosen.rates(scores)
     if chosen.rate.name == "osa":
@@ -123,9 +112,7 @@ def test_targets_and_rates_are_those_asked_for():
     found = {name: getattr(thresholds, name)(scores) for name in NAMES}
     assert {name: one.target for name, one in found.items()} == {
         "osa": 0.5,
-        "anchored": 0.8,
         "worst_group": 0.5,
-        "per_class": 100.0,
         "by_cost": None,
         "at_fpr": 0.05,
         "at_tpr": 0.95,
@@ -133,9 +120,7 @@ def test_targets_and_rates_are_those_asked_for():
     }
     assert {name: one.rate.name for name, one in found.items()} == {
         "osa": "osa",
-        "anchored": "osa",
         "worst_group": "osa of the hardest group",
-        "per_class": "osa",
         "by_cost": "cost",
         "at_fpr": "fpr",
         "at_tpr": "tpr",
@@ -144,18 +129,7 @@ def test_targets_and_rates_are_those_asked_for():
     for name, side in (("at_fpr", scores.is_unknown), ("at_tpr", ~scores.is_unknown)):
         hits = int((found[name].accepts(scores) & side).sum())
         assert found[name].rate.value == hits / 80
-        assert found[name].rate.interval == of_share(hits, 80)
-
-
-@pytest.mark.parametrize("name", [n for n in NAMES if "at" in options(n)])
-def test_the_middle_is_halfway_between_the_ends(name):
-    function, scores = getattr(thresholds, name), grouped(3, n=40)
-    at_a_score, middle = function(scores), function(scores, at="middle")
-    assert at_a_score.value in scores.known
-    low, high = middle.interval
-    assert middle.value == approx((low + high) / 2)
-    assert (middle.decide(scores) == at_a_score.decide(scores)).all()
-    assert middle.rate.value == at_a_score.rate.value
+        assert found[name].rate.interval == wilson(hits, 80, 0.95)
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "prefer" in options(n)])
@@ -171,5 +145,3 @@ def test_of_equally_good_thresholds_the_preferred_one_is_taken(name):
     spans = {prefer: tuple(one.interval) for prefer, one in found.items()}
     assert spans == {"smallest": (0, 1), "highest": (8, 9), "widest": (2, 6)}
     assert {one.rate.value for one in found.values()} == {found["widest"].rate.value}
-    middle = function(scores, prefer="widest", at="middle")
-    assert middle.value == 4.0

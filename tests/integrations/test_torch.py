@@ -241,17 +241,6 @@ def test_the_detector_is_not_run_in_half_precision(test, inputs):
     assert torch.equal(same, plain)
 
 
-def test_thresholds_per_class_are_applied(test, inputs):
-    rejector = rejector_of("msp")
-    scores = rejector.score(test)
-    limits = (-np.inf, np.inf, 1.0)  # the last class has none: the common one
-    strict = altered(rejector, per_class=limits)
-    result = OpenSetModule(linear_model(test), strict)(inputs)
-    assert_array_equal(result.classes, strict.threshold.decide(scores))
-    assert 0 in result.classes
-    assert 1 not in result.classes
-
-
 def test_half_precision_leaves_the_detector_alone(test, inputs):
     module = OpenSetModule(linear_model(test), rejector_of("knn"))
     before = {name: b.clone() for name, b in module.score.named_buffers()}

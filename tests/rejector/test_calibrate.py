@@ -75,7 +75,7 @@ def test_the_counter_sees_every_way_to_sort():
 
 
 # Sorting the three kinds of samples apart and merging them passes over all scores
-# twice. Costs need the samples themselves in order.
+# twice.
 @pytest.mark.parametrize(
     ("objective", "passes"),
     [
@@ -84,7 +84,7 @@ def test_the_counter_sees_every_way_to_sort():
         ("at_fpr", 2),
         ("at_tpr", 2),
         ("conformal", 2),
-        ("by_cost", 3),
+        ("by_cost", 2),
     ],
 )
 def test_calibration_sorts_its_scores_once(objective, passes):
@@ -138,14 +138,8 @@ def test_the_report_is_what_counting_sample_by_sample_gives(decimals, groups, we
     best = max(osa(cut, alpha) for cut in cuts)
     assert osa(value, alpha) == pytest.approx(best, abs=1e-12)
     assert found.osa == pytest.approx(best, abs=1e-12)
-    assert found.accepted_known == np.mean(k >= value)
-    assert found.accuracy == is_right.mean()
-    for row in found.alphas:
-        values = [osa(cut, row["alpha"]) for cut in cuts]
-        assert row["osa"] == pytest.approx(max(values), abs=1e-12)
-        assert row["threshold"] == cuts[int(np.argmax(np.round(values, 12)))]
-        assert row["accepted_known"] == np.mean(k >= row["threshold"])
-        assert row["urr"] == np.mean(u < row["threshold"])
+    assert found.rates.tpr == np.mean(k >= value)
+    assert found.rates.accuracy == is_right.mean()
     names = surrogate.groups if groups else np.full(u.size, "all")
     assert [row["group"] for row in found.groups] == sorted(set(names))
     for row in found.groups:
@@ -154,13 +148,6 @@ def test_the_report_is_what_counting_sample_by_sample_gives(decimals, groups, we
         assert row["osa"] == pytest.approx(osa(value, alpha, mine), abs=1e-12)
         of_group = max(osa(cut, alpha, mine) for cut in cuts)
         assert row["best"] == pytest.approx(of_group, abs=1e-12)
-    near = [cut for cut in cuts if osa(cut, alpha) >= best - 0.01]
-    assert {value, found.flat.high} <= set(near)
-    inside = [c for c in cuts if found.flat.low < c <= found.flat.high]
-    assert set(inside) <= set(near)
-    every = np.concatenate([k, u])
-    expected = np.mean((every > found.flat.low) & (every <= found.flat.high))
-    assert found.flat_share == expected
 
 
 @pytest.mark.parametrize("n", [1, 2, 7, 1025, 1026, 3000])
@@ -214,7 +201,7 @@ def left_out_of(known):
     ("objective", "options"),
     [
         ("at_fpr", {"fpr": 0.2}),
-        ("at_tpr", {"tpr": 0.8, "at": "middle"}),
+        ("at_tpr", {"tpr": 0.8}),
         ("by_cost", {"missed_unknown": 5}),
         ("conformal", {"error_rate": 0.1}),
         ("worst_group", {"alpha": 0.5}),

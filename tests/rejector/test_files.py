@@ -184,7 +184,7 @@ DAMAGE = {
     "newer": (entry(lambda m: m.update(schema=2)), "schema 2. Upgrade openset"),
     "no threshold": (entry(lambda m: m.pop("threshold")), "is damaged"),
     "no value": (entry(lambda m: m["threshold"].pop("value")), "not a threshold"),
-    "no report": (entry(lambda m: m["report"].pop("ccr")), "is damaged"),
+    "no report": (entry(lambda m: m["report"].pop("rates")), "is damaged"),
     "no file": (entry(lambda m: m["state"].clear()), "is damaged"),
     "unknown detector": (
         entry(lambda m: m["detector"].update(name="newest")),

@@ -204,7 +204,7 @@ def test_a_member_that_is_upside_down_is_left_out():
 
 def test_the_weight_of_the_known_side_is_a_half_unless_given():
     known, surrogate = drawn({"a": (1, 2), "b": (1, 2)})
-    for given, used in ((None, 0.5), (0.3, 0.3), ("counts", 1 / 3)):
+    for given, used in ((0.5, 0.5), (0.3, 0.3), ("counts", 1 / 3)):
         choice = selection.choose(
             [column(0)], known=known, surrogate=surrogate, alpha=given
         )

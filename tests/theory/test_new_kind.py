@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from openset.thresholds.new_kind import new_kind
+from openset.thresholds.kinds import new_kind
 
 REPEATS = 2000
 N = 400  # samples of the known side and of each kind

@@ -51,12 +51,8 @@ CASES = {
         "detector must be a detector that is not fitted yet, got str",
     ),
     "number for a threshold": (
-        lambda: thresholds.cost(REJECTOR.fitted.score(OUTPUTS), 0.5),
-        "thresholds.cost: threshold must be a Threshold, got float. Choose it on",
-    ),
-    "number to report on": (
         lambda: thresholds.report(REJECTOR.fitted.score(OUTPUTS), 0.5),
-        "thresholds.report: threshold must be a Threshold, got float",
+        "thresholds.report: threshold must be a Threshold, got float. Choose it on",
     ),
     "outputs to operate on": (
         lambda: thresholds.operate(REJECTOR.threshold, OUTPUTS),

@@ -146,16 +146,6 @@ def test_infinite_knownness_is_a_value_like_others(rng):
     assert json.loads(json.dumps(verdict.to_dict(), allow_nan=False))["alarm"] is True
 
 
-def test_thresholds_per_class_count_by_class(rng):
-    known = rng.normal(size=100)
-    predicted = rng.integers(0, 2, 100)
-    scores = Scores(labels=[0] * 100, predicted=predicted, known=known)
-    base = cut_at(0.0).to_dict()
-    per_class = thresholds.Threshold.from_dict({**base, "per_class": ["-inf", "inf"]})
-    verdict = Watch(per_class, scores).check(scores)
-    assert verdict.unknown_rate.reference == (predicted == 1).mean()
-
-
 def test_windows_that_could_never_give_alarm_are_refused(rng):
     watch = Watch(cut_at(0.0), scores_of(rng.normal(size=20)))
     with pytest.raises(ValueError, match="Watch: window must be large enough"):

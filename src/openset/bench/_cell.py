@@ -47,7 +47,7 @@ def make(task: Task, protocol_hash: str, run: Path, *, base: Path) -> None:
         operation = thresholds.operate(
             threshold, scores, alpha_test=task.calibrate.alpha
         )
-        decided = threshold.cut(scores)
+        decided = scores, threshold.value
     cell = Cell(
         key=task.key,
         rows=_rows(scores, decided, operation, task.metrics),
@@ -217,9 +217,8 @@ def _rows(
     values: dict[str, float] = dict(found)
     intervals: dict[str, Any] = dict(found.intervals)
     if decided is not None:
-        # With thresholds per class, or by a published rule, decisions are made on
-        # margins, whose ranking is not the detector's: only metrics at the threshold
-        # are computed from them.
+        # By a published rule decisions are made on margins, whose ranking is not the
+        # detector's: only metrics at the threshold are computed from them.
         new = [row for row in wanted.values() if row.kind == "threshold"]
         at = evaluate(*decided, metrics=new)
         values |= at

@@ -13,12 +13,12 @@ from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS, OUT
 from openset.cli._lists import plain_table
 from openset.detectors import Combined, Detector, Fitted
+from openset.metrics.counts import Alpha, weight_of
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.selection import Choice
 from openset.thresholds import Operation
-from openset.thresholds.alpha import Alpha
-from openset.thresholds.groups import SYNTHETIC_PREFIX
+from openset.thresholds.kinds import SYNTHETIC_PREFIX
 
 _NARROW = 80  # columns of a terminal
 _TEXTS = {"detector", "objective", "worst group", "unknowns"}  # all others are numbers
@@ -112,7 +112,7 @@ def print_test(
 ) -> dict[str, Any]:
     """Print the results on test data, with `prices` the cost too, and return them."""
     found = _print_rates(rejector, test, alpha)
-    if prices is not None:
+    if prices is not None and "oosa" in found:
         found["cost"] = _print_cost(rejector, test, alpha, prices)
     return found
 
@@ -169,11 +169,14 @@ def _print_cost(
     rejector: Rejector, test: Outputs, alpha: Alpha, prices: Mapping[str, Any]
 ) -> float:
     scores = rejector.fitted.score(test)
-    paid = thresholds.cost(scores, rejector.threshold, alpha=alpha, **prices)
-    text = f"Cost of a decision on the test data: {paid:.4g}"
-    if scores.n_known and scores.n_unknown:
-        least = thresholds.by_cost(scores, alpha=alpha, **prices).rate.value
-        text += f" (with the best threshold for these samples: {least:.4g})"
+    share = float(weight_of("alpha", alpha, scores.n_known, scores.n_unknown))
+    rates = rejector.threshold.rates(scores)
+    paid = thresholds.at_prevalence(rates, 1 - share, **prices).cost
+    least = thresholds.by_cost(scores, alpha=alpha, **prices).rate.value
+    text = (
+        f"Cost of a decision on the test data: {paid:.4g} (with the best threshold for "
+        f"these samples: {least:.4g})"
+    )
     OUT.print(text, highlight=False)
     return paid
 

@@ -34,11 +34,11 @@ from openset.cli._console import OUT, OnlyJson, print_json
 from openset.cli._detector_options import Train, need_training, recipe
 from openset.cli._options import naming
 from openset.detectors import Detector, Fitted, NegLabel
+from openset.metrics.counts import Alpha
 from openset.outputs import Outputs
 from openset.rejector import Rejector
 from openset.rejector.files import check_destination
 from openset.selection import Choice
-from openset.thresholds.alpha import Alpha
 
 EPILOG = """[bold]Examples[/bold]
 
@@ -68,7 +68,6 @@ _OPTIONS = {
     "missed_unknown": "--missed-unknown",
     "false_unknown": "--false-unknown",
     "confusion": "--confusion",
-    "cost_matrix": "--cost-matrix",
     "known": "--known",
     "surrogate": "--surrogate",
     "sets": "--sets",
@@ -126,11 +125,10 @@ def command(
     objective: Annotated[
         str | None,
         typer.Option(
-            help="How the threshold is chosen: osa (best open-set accuracy), anchored "
-            "(for kinds of unknowns that are not given), worst_group (best for the "
-            "hardest kind), per_class (one per predicted class), by_cost (lowest "
-            "cost), at_fpr, at_tpr (a given rate, see --target) or conformal (a bound "
-            "on rejected known samples). Default: osa."
+            help="How the threshold is chosen: osa (best open-set accuracy), "
+            "worst_group (best for the hardest kind), by_cost (lowest cost), at_fpr, "
+            "at_tpr (a given rate, see --target) or conformal (a bound on rejected "
+            "known samples). Default: osa."
         ),
     ] = None,
     alpha: Annotated[
@@ -165,14 +163,6 @@ def command(
         typer.Option(
             help="For by_cost: cost of accepting a known sample with the wrong class "
             "(default: 1)."
-        ),
-    ] = None,
-    cost_matrix: Annotated[
-        Path | None,
-        typer.Option(
-            help="For by_cost, instead of the three costs: a .csv or .npy file "
-            "with one row per true class and one column per decision, "
-            "unknown last.",
         ),
     ] = None,
     accept_risk: Annotated[
@@ -215,7 +205,7 @@ def command(
         "confusion": confusion,
     }
     options = target_options(objective, target)
-    options |= cost_options(objective, costs, cost_matrix)
+    options |= cost_options(objective, costs)
     thresholds.check_options("openset calibrate", objective or "osa", options)
     weight = read_alpha(alpha)
     tested = None if test is None else read_labelled(test)
@@ -304,7 +294,7 @@ def _source(
 ) -> Fitted | Choice:
     """Return the only detector, or the choice among several, which is printed."""
     if len(fitted) == 1:
-        if (objective or "osa") in thresholds.objectives(needs_unknowns=True):
+        if thresholds.needs_unknowns(objective or "osa"):
             need_surrogate(unknowns, f"for --objective {objective or 'osa'}")
         return next(iter(fitted.values()))
     need_surrogate(unknowns, "to choose among detectors")

@@ -360,7 +360,7 @@ class OpenSetClassifier(
         if (
             scores.n_unknown == 0
             and isinstance(objective, str)
-            and objective in thresholds.objectives(needs_unknowns=True)
+            and thresholds.needs_unknowns(objective)
         ):
             options = {}
 

@@ -174,10 +174,8 @@ class _Score(nn.Module):
         self._names = list(fitted.state)
         for name, array in fitted.prepared(dtype).items():
             self.register_buffer(_buffer(name), array)
-        limits = [*rejector.threshold.per_class, rejector.threshold.value]
-        self.register_buffer(
-            "threshold", torch.tensor(limits, dtype=torch.float64, device=like.device)
-        )
+        limit = torch.tensor(rejector.threshold.value, dtype=torch.float64)
+        self.register_buffer("threshold", limit.to(like.device))
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, logits: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
@@ -197,11 +195,8 @@ class _Score(nn.Module):
             for array in (batch.logits, batch.features):
                 invalid |= array.amax(dim=1).isnan()
             known = known.masked_fill(invalid, torch.nan)
-        limits = self.threshold
-        # The last entry is for classes without their own threshold.
-        limit = limits[batch.top_class.clamp(max=limits.numel() - 1)]
         # In float64 on both sides, as the rejector compares; NaN is not accepted.
-        accepted = known.to(torch.float64) >= limit
+        accepted = known.to(torch.float64) >= self.threshold
         return torch.where(accepted, batch.top_class, UNKNOWN), known
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002  # torch calls it so

@@ -275,21 +275,20 @@ def whole_gain(
     of_unknown: Fraction,
     of_known: Fraction = Fraction(0),
 ) -> NDArray[Any]:
-    """Weighted sum of the counts at each level, up to a factor.
+    """Weighted sum of the counts at each level, up to a factor, in whole numbers.
 
-    In integers where they are wide enough: there equal sums compare equal.
+    There equal sums compare equal.
     """
     prices = (of_correct, of_unknown, of_known)
     scale = lcm(*(price.denominator for price in prices))
     whole = [int(price * scale) for price in prices]
     whole = [price // (gcd(*whole) or 1) for price in whole]
-    columns = (c.correct, c.unknown, c.known)
-    is_exact = sum(map(abs, whole)) * max(c.n_known, c.n_unknown) < 2**62
-    weights = whole if is_exact else map(float, prices)
-    gain: NDArray[Any] = np.zeros(c.values.size, np.int64 if is_exact else np.float64)
-    for weight, column in zip(weights, columns, strict=True):
-        if weight:
-            gain += weight * column.astype(gain.dtype)
+    fits = sum(map(abs, whole)) * max(c.n_known, c.n_unknown) < 2**62
+    # Prices far apart need Python's integers, which never overflow but are slow.
+    gain: NDArray[Any] = np.zeros(c.values.size, np.int64 if fits else object)
+    for price, column in zip(whole, (c.correct, c.unknown, c.known), strict=True):
+        if price:
+            gain += price * column.astype(gain.dtype)
     return gain
 
 

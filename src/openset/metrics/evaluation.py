@@ -227,13 +227,6 @@ def evaluate(
     rows = _rows(metrics)
     if isinstance(threshold, ChosenThreshold):
         threshold.check_disjoint(scores, caller="evaluate")
-        if getattr(threshold, "per_class", ()):
-            remedy = (
-                "Use thresholds.operate(threshold, scores); or scores, value = "
-                "threshold.cut(scores), then evaluate(scores, value)"
-            )
-            got = "one for each class"
-            _check.fail("evaluate", "threshold", "one number", got, remedy)
         threshold = threshold.value
     elif threshold is not None:
         threshold = _check.threshold("evaluate", threshold)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
 from openset.detectors import Fitted
-from openset.metrics.counts import RankingCounts, ranking_counts
+from openset.metrics.counts import Alpha, RankingCounts, ranking_counts
 from openset.outputs import Outputs, need_outputs, need_same_classes
 from openset.outputs.seen import hashes_of, need_unseen
 from openset.rejector.network import marks_of
@@ -24,8 +24,14 @@ from openset.selection import (
     need_use_of_logits,
     synthetic,
 )
-from openset.thresholds import Caution, Threshold, choose_by, objectives, report
-from openset.thresholds.alpha import Alpha
+from openset.thresholds import (
+    Caution,
+    Threshold,
+    choose_by,
+    needs_unknowns,
+    objectives,
+    report,
+)
 
 _CALLER = "Rejector.calibrate"
 _FOLDS = 3  # parts of the classes, left out in turn
@@ -40,7 +46,7 @@ def fields_of(
     known: Outputs,
     surrogate: Outputs | str | Sequence[Outputs | str] | None,
     objective: str | Callable[..., Threshold],
-    alpha: Alpha,
+    alpha: Alpha | None,
     train: Outputs | None,
     accept_risk: bool,
     sets: float | None,
@@ -92,7 +98,7 @@ def fields_of(
 
 
 def _need_unknowns(objective: str | Callable[..., Threshold], scores: Scores) -> None:
-    if objective in objectives(needs_unknowns=True) and not scores.n_unknown:
+    if needs_unknowns(objective) and not scores.n_unknown:
         others = " or ".join(objectives(needs_unknowns=False))
         _check.fail(
             _CALLER,

@@ -14,6 +14,7 @@ from openset import _check, _io, _npz, _xp
 from openset._safe_text import csv_cell
 from openset._types import UNKNOWN, Array, InvalidSamplesError
 from openset.detectors import Fitted
+from openset.metrics.counts import Alpha
 from openset.outputs import (
     Outputs,
     need_kind,
@@ -30,7 +31,6 @@ from openset.rejector.sets import SetRule
 from openset.scores import Scores
 from openset.selection import Choice
 from openset.thresholds import Caution, Operation, Report, Threshold, operate
-from openset.thresholds.alpha import Alpha
 
 Invalid = Literal["error", "reject"]
 """What a rejector does with invalid samples."""
@@ -100,7 +100,7 @@ class Rejector:
         known: Outputs,
         surrogate: Outputs | str | Sequence[Outputs | str] | None = None,
         objective: str | Callable[..., Threshold] = "osa",
-        alpha: Alpha = None,
+        alpha: Alpha | None = None,
         train: Outputs | None = None,
         accept_risk: bool = False,
         sets: float | None = None,
@@ -311,7 +311,7 @@ class Rejector:
         self,
         outputs: Outputs,
         *,
-        alpha: Alpha = None,
+        alpha: Alpha | None = None,
         batch_size: int | None = None,
     ) -> Operation:
         """Report operational open-set accuracy on a labelled test set.
@@ -330,7 +330,7 @@ class Rejector:
 
         Invalid samples of decisions have none: NaN.
         """
-        threshold = self.threshold.of(scores.predicted)
+        threshold = self.threshold.value
         same = scores.known == threshold  # inf - inf is NaN
         with np.errstate(invalid="ignore"):
             return np.where(same, 0.0, scores.known - threshold)

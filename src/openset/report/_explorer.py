@@ -56,14 +56,7 @@ class Pack:
     def _cell(self, run: Run, scores: Scores) -> dict[str, Any]:
         threshold, calibration = run.threshold, run.calibration()
         unit = "knownness"
-        if isinstance(threshold, Threshold) and threshold.per_class:
-            # With thresholds per class the slider moves the margin to them; 0 is in
-            # use.
-            scores, value = threshold.cut(scores)
-            calibration = None
-            unit = "margin to the threshold of the predicted class"
-        else:
-            value = threshold.value if isinstance(threshold, Threshold) else threshold  # type: ignore[assignment]
+        value = threshold.value if isinstance(threshold, Threshold) else threshold
         hindsight = self._optima(scores)
         best = None
         if value is None:  # the page starts at the oracle, with the α of its OSA

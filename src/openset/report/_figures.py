@@ -28,7 +28,7 @@ from openset.report._runs import ReportData, Run
 from openset.report._svg import draw_svg, readable
 from openset.report._sweeps import alpha_sweep
 from openset.scores import Scores
-from openset.thresholds import Threshold, sweep_alpha
+from openset.thresholds import Threshold, operate
 
 MOST_METHODS = 5
 """Largest number of methods in one figure."""
@@ -205,7 +205,7 @@ def _magnitudes(found: FeatureMagnitudes) -> Figure:
 def _number_in_use(run: Run) -> float | None:
     threshold = run.threshold
     if isinstance(threshold, Threshold):
-        return None if threshold.per_class else threshold.value
+        return threshold.value
     return threshold
 
 
@@ -213,10 +213,7 @@ def _in_use(run: Run, scores: Scores) -> tuple[Scores, float, str]:
     """Return scores, the threshold to apply to them, and a description of it."""
     threshold = run.threshold
     if isinstance(threshold, Threshold):
-        cut, value = threshold.cut(scores)
-        if threshold.per_class:
-            return cut, value, "at its thresholds per class"
-        return cut, value, f"at the threshold in use, {number_text(value)}"
+        threshold = threshold.value
     if threshold is not None:
         return scores, threshold, f"at the threshold in use, {number_text(threshold)}"
     best = osa_optimum(scores).threshold
@@ -245,9 +242,11 @@ def _alpha(run: Run, scores: Scores) -> Figure | None:
     if calibration is None or not has_both(calibration):
         return None
     try:
-        table = sweep_alpha(
-            calibration, scores, alphas=_explorer.ALPHAS[5:100:5].tolist()
-        )
+        table = [
+            {"alpha": alpha}
+            | operate(calibration, scores, alpha=alpha, alpha_test=0.5).to_dict()
+            for alpha in _explorer.ALPHAS[5:100:5].tolist()
+        ]
     except (ValueError, UndefinedMetricError):
         return None  # calibrated on the test samples, which the checks report
     text = (

@@ -105,7 +105,7 @@ def _of_scores(
 ) -> _Method:
     value = threshold
     if isinstance(threshold, Threshold):
-        scores, value = threshold.cut(scores)
+        value = threshold.value
     curve = osa_curve(scores, alpha=alpha)
     best = osa_optimum(scores, alpha=alpha)
     in_use = None

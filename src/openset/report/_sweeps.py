@@ -1,6 +1,6 @@
 """Operational accuracy over the assumed α, and over surrogates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,26 +8,32 @@ import numpy as np
 from openset import _check
 from openset.report._chart import Chart, Line, Mark
 from openset.report._display import Brief, Display, named, stacked
-from openset.thresholds.table import Table
 
+Rows = Sequence[Mapping[str, Any]]
 _COLUMNS = ("threshold", "ccr", "urr", "oosa", "low", "high", "oracle")
 
 
-def alpha_sweep(tables: Table | Mapping[str, Table]) -> Display:
+def alpha_sweep(tables: Rows | Mapping[str, Rows]) -> Display:
     """Show operational open-set accuracy over the α used to choose the threshold.
 
     Parameters
     ----------
     tables
-        The result of :func:`openset.thresholds.sweep_alpha`, or several by name.
+        Rows with an ``alpha`` and the numbers of an `Operation`, or several by name.
 
     Examples
     --------
     >>> from openset import Scores, thresholds
     >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[1.0, 2.0])
     >>> test = Scores(labels=[0, -1], predicted=[0, 0], known=[1.1, 1.9])
-    >>> shown = alpha_sweep(thresholds.sweep_alpha(calibration, test, alphas=(0, 1)))
-    >>> shown.columns["oosa"].tolist()
+    >>> rows = [
+    ...     {"alpha": alpha}
+    ...     | thresholds.operate(
+    ...         calibration, test, alpha=alpha, alpha_test=0.5
+    ...     ).to_dict()
+    ...     for alpha in (0, 1)
+    ... ]
+    >>> alpha_sweep(rows).columns["oosa"].tolist()
     [0.5, 0.5]
     """
     parts = _parts("report.alpha_sweep", tables, "alpha")
@@ -63,22 +69,22 @@ def alpha_sweep(tables: Table | Mapping[str, Table]) -> Display:
     return _display("Open-set accuracy over α", parts, "alpha", chart)
 
 
-def surrogate_sweep(tables: Table | Mapping[str, Table]) -> Display:
+def surrogate_sweep(tables: Rows | Mapping[str, Rows]) -> Display:
     """Show operational open-set accuracy for each surrogate used for the threshold.
 
     Parameters
     ----------
     tables
-        The result of :func:`openset.thresholds.sweep_surrogate`, or several by name.
+        Rows with a ``surrogate`` and the numbers of an `Operation`, or several by name.
 
     Examples
     --------
     >>> from openset import Scores, thresholds
-    >>> known = Scores(labels=[0, 0], predicted=[0, 0], known=[2.0, 3.0])
-    >>> easy = Scores(labels=[-1], predicted=[0], known=[0.5])
+    >>> easy = Scores(labels=[0, 0, -1], predicted=[0] * 3, known=[2.0, 3.0, 0.5])
     >>> test = Scores(labels=[0, -1], predicted=[0, 0], known=[3.1, 2.5])
-    >>> table = thresholds.sweep_surrogate(known, {"easy": easy}, test)
-    >>> surrogate_sweep(table).columns["oosa"].tolist()
+    >>> done = thresholds.operate(easy, test)
+    >>> rows = [{"surrogate": "easy"} | done.to_dict()]
+    >>> surrogate_sweep(rows).columns["oosa"].tolist()
     [0.5]
     """
     parts = _parts("report.surrogate_sweep", tables, "surrogate")
@@ -120,16 +126,20 @@ def surrogate_sweep(tables: Table | Mapping[str, Table]) -> Display:
 
 
 def _parts(
-    caller: str, tables: Table | Mapping[str, Table], first: str
+    caller: str, tables: Rows | Mapping[str, Rows], first: str
 ) -> dict[str, dict[str, Any]]:
     parts = {}
-    for name, table in named(caller, tables, Table).items():
-        missing = {first, *_COLUMNS} - set(table.columns)
+    given: dict[str, Rows] = named(caller, tables, (list, tuple))
+    for name, rows in given.items():
+        missing = {first, *_COLUMNS}.difference(*rows)
         if missing:
-            rule = f"a table with the columns {first}, {', '.join(_COLUMNS)}"
+            rule = f"rows with the columns {first}, {', '.join(_COLUMNS)}"
             got = f"none of {', '.join(sorted(missing))}"
-            raise ValueError(_check.must(rule, caller=caller, name="tables", got=got))
-        parts[name] = {column: table.column(column) for column in (first, *_COLUMNS)}
+            _check.fail(caller, "tables", rule, got)
+        parts[name] = {
+            column: np.array([row[column] for row in rows])
+            for column in (first, *_COLUMNS)
+        }
     return parts
 
 

@@ -7,11 +7,11 @@ import numpy as np
 from openset import metrics, thresholds
 from openset.detectors import Detector
 from openset.metrics import oscr_curve
+from openset.metrics.counts import Alpha
 from openset.reproduce._operational import Network, joined, mean
 from openset.reproduce._table import Measured
 from openset.scores import Scores
 from openset.thresholds import Threshold
-from openset.thresholds.alpha import Alpha
 
 METRICS = {"OOSA": "oosa", "AUROC": "auroc", "FPR95": "fpr_at_tpr"}
 Value = Callable[[Scores, Threshold], float]

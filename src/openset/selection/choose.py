@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from openset import _check
 from openset._types import UNKNOWN
 from openset.detectors import Fitted, combine, make, score_all
+from openset.metrics.counts import ALPHA, Alpha, weight_of
 from openset.outputs import Outputs, need_outputs
 from openset.outputs.seen import need_unseen
 from openset.scores import Scores
 from openset.selection.synthetic import mean_rank
-from openset.thresholds.alpha import Alpha, weight_of
-from openset.thresholds.groups import SYNTHETIC_PREFIX
-from openset.thresholds.new_kind import new_kind
-from openset.thresholds.table import Table
+from openset.thresholds.kinds import SYNTHETIC_PREFIX, new_kind
 
 CONSENSUS = "consensus"
 """The mean rank, among the known samples, that a few different detectors give."""
@@ -58,8 +56,8 @@ class Choice:
     weights: Mapping[str, float]
     n_kinds: int
     reason: str
-    ranking: Table = field(repr=False)
-    cells: Table = field(repr=False)
+    ranking: tuple[dict[str, Any], ...] = field(repr=False)
+    cells: tuple[dict[str, Any], ...] = field(repr=False)
 
     def __str__(self) -> str:
         best, name = self.ranking[0], self.name
@@ -130,7 +128,7 @@ def choose(
     *,
     known: Outputs,
     surrogate: Outputs,
-    alpha: Alpha = None,
+    alpha: Alpha = ALPHA,
     batch_size: int | None = None,
 ) -> Choice:
     r"""Choose a detector for kinds of unknowns that are not given.
@@ -177,7 +175,7 @@ def choose(
         for part in (known, surrogate.as_unknown())
     )
     both = [next(iter(part.values())) for part in (of_known, of_unknown)]
-    weight = float(weight_of(_CALLER, alpha, _joined(*both)))
+    weight = float(weight_of(_CALLER, alpha, len(both[0]), len(both[1])))
     kinds, place = _kinds(both[1])
     columns = {name: _Column.of(of_known[name], of_unknown[name]) for name in named}
     # The members of the consensus; the first detector if there is none.
@@ -218,13 +216,11 @@ def choose(
         reason=_reason(best, is_simple=best in simple, n_kinds=len(kinds))
         if len(named) > 1
         else "",
-        ranking=Table(tuple(table)),
-        cells=Table(
-            tuple(
-                {"detector": n, "group": kind, "oosa": float(left_out[n][i])}
-                for n in columns
-                for i, kind in enumerate(kinds)
-            )
+        ranking=tuple(table),
+        cells=tuple(
+            {"detector": n, "group": kind, "oosa": float(left_out[n][i])}
+            for n in columns
+            for i, kind in enumerate(kinds)
         ),
     )
 
@@ -329,14 +325,6 @@ def _kinds(unknown: Scores) -> tuple[tuple[str, ...], NDArray[np.intp]]:
     number = np.where(kept, np.cumsum(kept) - 1, -1)
     names = tuple(n for n, is_kept in zip(groups.names, kept, strict=True) if is_kept)
     return names, number[groups.index]
-
-
-def _joined(known: Scores, unknown: Scores) -> Scores:
-    return Scores(
-        labels=np.concatenate([known.labels, unknown.labels]),
-        predicted=np.concatenate([known.predicted, unknown.predicted]),
-        known=np.concatenate([known.known, unknown.known]),
-    )
 
 
 def _need_sides(known: Outputs, surrogate: Outputs) -> None:

@@ -11,7 +11,7 @@ from openset import _check
 from openset._types import UNKNOWN
 from openset.outputs import Outputs, need_outputs
 from openset.scores import Scores
-from openset.thresholds.groups import SYNTHETIC_PREFIX
+from openset.thresholds.kinds import SYNTHETIC_PREFIX
 
 if TYPE_CHECKING:
     from openset.detectors import Detector

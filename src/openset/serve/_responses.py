@@ -101,8 +101,7 @@ class Decider:
         if asked.threshold is not None:
             cut = asked.threshold
         else:
-            own = self.rejector.threshold
-            cut = own.of(decisions.predicted) if own.per_class else own.value
+            cut = self.rejector.threshold.value
         return BatchAnswer(decisions, cut, outputs, has_outputs)
 
     def _decided(

@@ -100,7 +100,10 @@ def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
             "items": _NUMBER,
             "description": "Knownness: higher means more known.",
         },
-        "threshold": _cut(decider),
+        "threshold": {
+            **_NUMBER,
+            "description": "A sample is accepted if its knownness is at least this.",
+        },
         "n_unknown": {"type": "integer"},
     }
     example: dict[str, Any] = {
@@ -108,7 +111,7 @@ def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
         "names": [decider.rejector.name_of(0), "unknown"],
         "predicted": [0, 0],
         "known": [4.2, 0.3],
-        "threshold": [1.5, 1.5] if decider.rejector.threshold.per_class else 1.5,
+        "threshold": 1.5,
         "n_unknown": 1,
     }
     if decider.invalid == "reject":
@@ -162,20 +165,6 @@ def responses(decider: Decider) -> dict[int | str, dict[str, Any]]:
             "content": {JSON: {"schema": error}},
         }
     return answers
-
-
-def _cut(decider: Decider) -> dict[str, Any]:
-    """Describe the threshold of an answer."""
-    if not decider.rejector.threshold.per_class:
-        return {
-            **_NUMBER,
-            "description": "A sample is accepted if its knownness is at least this.",
-        }
-    return {
-        "anyOf": [{"type": "array", "items": _NUMBER}, *_NUMBER["anyOf"]],
-        "description": "One per sample, by its predicted class: a sample is accepted "
-        "if its knownness is at least this. One number if the request has a threshold.",
-    }
 
 
 def _example(decider: Decider, name: str) -> NDArray[Any]:

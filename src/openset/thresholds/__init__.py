@@ -8,30 +8,25 @@ share of unknown samples in operation. To choose among detectors, see
 :mod:`openset.selection`.
 """
 
-from openset.thresholds._anchored import anchored
-from openset.thresholds._at_rate import at_fpr, at_tpr
-from openset.thresholds._cautions import Caution
-from openset.thresholds._conformal import conformal
-from openset.thresholds._cost import by_cost, cost
-from openset.thresholds._fingerprint import Fingerprint
-from openset.thresholds._objectives import check_options, choose_by, objectives
-from openset.thresholds._operation import (
-    Operation,
-    operate,
-    sweep_alpha,
-    sweep_surrogate,
+from openset.thresholds.by_name import (
+    check_options,
+    choose_by,
+    needs_unknowns,
+    objectives,
 )
-from openset.thresholds._osa import osa
-from openset.thresholds._per_class import per_class
-from openset.thresholds._prevalence import (
-    Expected,
-    Prevalence,
-    at_prevalence,
-    prevalence,
+from openset.thresholds.calibration import Caution, Report, report
+from openset.thresholds.fingerprint import Fingerprint
+from openset.thresholds.objectives import (
+    at_fpr,
+    at_tpr,
+    by_cost,
+    conformal,
+    osa,
+    worst_group,
 )
-from openset.thresholds._report import Report, report
-from openset.thresholds._threshold import Threshold
-from openset.thresholds._worst_group import worst_group
+from openset.thresholds.operation import Operation, operate
+from openset.thresholds.threshold import Threshold
+from openset.thresholds.traffic import Expected, Prevalence, at_prevalence, prevalence
 
 __all__ = [
     "Caution",
@@ -41,7 +36,6 @@ __all__ = [
     "Prevalence",
     "Report",
     "Threshold",
-    "anchored",
     "at_fpr",
     "at_prevalence",
     "at_tpr",
@@ -49,14 +43,11 @@ __all__ = [
     "check_options",
     "choose_by",
     "conformal",
-    "cost",
+    "needs_unknowns",
     "objectives",
     "operate",
     "osa",
-    "per_class",
     "prevalence",
     "report",
-    "sweep_alpha",
-    "sweep_surrogate",
     "worst_group",
 ]

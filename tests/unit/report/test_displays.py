@@ -24,14 +24,10 @@ TWO = {"msp": scores(1), HOSTILE: scores(2, gap=3.0)}
 
 
 def tables():
-    known = scores(5)
-    unknown = known.take(known.is_unknown)
-    known = known.take(~known.is_unknown)
-    test = scores(6)
-    return (
-        thresholds.sweep_alpha(scores(5), test, alphas=(0.2, 0.5, 0.8)),
-        thresholds.sweep_surrogate(known, unknown, test),
-    )
+    done = thresholds.operate(scores(5), scores(6)).to_dict()
+    return [{"alpha": alpha} | done for alpha in (0.2, 0.5, 0.8)], [
+        {"surrogate": name} | done for name in ("far", "near")
+    ]
 
 
 def displays():
@@ -223,7 +219,7 @@ def test_other_kinds_are_refused():
         report.oscr([1, 2, 3])
     with pytest.raises(ValueError, match="one or several by name, got none"):
         report.oscr({})
-    with pytest.raises(ValueError, match="a table with the columns surrogate"):
+    with pytest.raises(ValueError, match="rows with the columns surrogate"):
         report.surrogate_sweep(tables()[0])
 
 

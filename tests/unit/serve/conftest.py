@@ -7,7 +7,6 @@ import pytest
 
 from openset import Outputs, Rejector, detectors
 from openset.rejector import SetRule
-from openset.thresholds import Threshold
 
 CLASSES = ("cat", "dog", "eel")
 
@@ -40,14 +39,6 @@ def by_logits():
     """Max probability, which needs logits alone."""
     fitted = detectors.MSP().fit(split(1, 300, unknown=0))
     return Rejector.calibrate(fitted, known=split(2, 300, unknown=0.4))
-
-
-@pytest.fixture(scope="session")
-def per_class(by_logits):
-    """Max probability with a threshold for each class, some infinite."""
-    limits = {"per_class": ["inf", 2.0, "-inf"]}
-    threshold = Threshold.from_dict({**by_logits.threshold.to_dict(), **limits})
-    return replace(by_logits, threshold=threshold)
 
 
 @pytest.fixture(scope="session")

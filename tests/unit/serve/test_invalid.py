@@ -145,8 +145,8 @@ def test_a_server_refuses_such_rows_unless_told_otherwise(by_logits, test_split)
         serve.app(by_logits, invalid="keep")
 
 
-def test_the_schema_has_what_answers_have(per_class, with_sets):
-    for rejector in (per_class, with_sets):
+def test_the_schema_has_what_answers_have(by_logits, with_sets):
+    for rejector in (by_logits, with_sets):
         client = TestClient(serve.app(rejector, invalid="reject"))
         document = client.get("/openapi.json").json()
         ok = document["paths"]["/predict"]["post"]["responses"]["200"]["content"]
@@ -158,8 +158,8 @@ def test_the_schema_has_what_answers_have(per_class, with_sets):
         assert set(ok["application/json"]["example"]) == set(found)
         if "sets" in found:
             assert found["sets"][0] == []
-        else:  # a threshold for a sample without a class: that of unseen classes
-            assert found["threshold"][0] == per_class.threshold.value
+        else:
+            assert found["threshold"] == by_logits.threshold.value
 
 
 class Scaled:

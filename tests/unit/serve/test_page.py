@@ -135,22 +135,6 @@ def test_numbers_on_the_page_are_those_of_predict(
     assert page.counts() == counts(decisions)
 
 
-def test_margins_of_thresholds_per_class_are_those_of_the_class(
-    browser, per_class, tmp_path
-):
-    with serving(per_class.save(tmp_path / "per-class")) as server:
-        page = Page(browser, server.url)
-        page.paste("9, 0, 0\n0, 3, 0\n0, 0, 1\n0, -inf, 4")
-        page.wait(lambda: page.text("n") == "4")
-        rows = {row[0]: (row[1], row[4]) for row in page.rows()}
-        assert rows["0"] == ("unknown", "−∞")
-        assert rows["1"][0] == "unknown" or float(rows["1"][1]) >= 0
-        assert rows["2"] == rows["3"] == ("eel", "∞")
-        page.type_threshold("0")
-        assert page.counts() == (4, 4, 0)
-        assert all(float(row[4]) > 0 for row in page.rows())
-
-
 def test_sets_are_shown_and_hold_for_the_calibrated_threshold(
     browser, with_sets, test_split, tmp_path
 ):

@@ -136,36 +136,6 @@ def test_a_threshold_of_ones_own_replaces_the_calibrated_one(
         assert answer.json()["threshold"] == value
 
 
-def test_thresholds_per_class_decide_unless_overruled(per_class, test_split):
-    client = TestClient(serve.app(per_class))
-    body = {"logits": test_split.logits.tolist()}
-    found = client.post("/predict", json=body).json()
-    assert found["decisions"] == per_class.predict(test_split).tolist()
-    assert 0 not in found["decisions"]
-    assert set(found["names"]) == {"unknown", "dog", "eel"}
-    found = client.post("/predict", json={**body, "threshold": "-inf"}).json()
-    assert -1 not in found["decisions"]
-    assert found["threshold"] == "-inf"
-
-
-def test_thresholds_per_class_are_told_sample_by_sample(per_class, test_split):
-    client = TestClient(serve.app(per_class))
-    body = {"logits": test_split.logits.tolist()}
-    found = client.post("/predict", json=body).json()
-    by_class = ["inf", 2.0, "-inf"]
-    assert found["threshold"] == [by_class[c] for c in found["predicted"]]
-    is_known = [d >= 0 for d in found["decisions"]]
-    pairs = zip(found["known"], found["threshold"], strict=True)
-    assert is_known == [known >= float(cut) for known, cut in pairs]
-    answer = client.post("/predict", json=body, headers={"Accept": "application/x-npz"})
-    with np.load(io.BytesIO(answer.content)) as arrays:
-        assert arrays["threshold"].tolist() == [float(t) for t in found["threshold"]]
-        assert arrays["threshold"].dtype == np.float64
-    schema = client.get("/openapi.json").json()["paths"]["/predict"]["post"]
-    example = schema["responses"]["200"]["content"]["application/json"]["example"]
-    assert len(example["threshold"]) == len(example["decisions"])
-
-
 def test_infinities_in_arrays_are_numbers_beyond_all_floats(by_logits):
     client = TestClient(serve.app(by_logits))
     logits = [[-np.inf, 5.0, 1.0]]

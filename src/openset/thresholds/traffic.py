@@ -1,4 +1,4 @@
-"""Estimate the share of unknown samples in operation, and what to expect from it."""
+"""Unlabelled traffic: the share of unknown samples in it, and what that means."""
 
 from dataclasses import asdict, dataclass
 from math import sqrt
@@ -8,7 +8,7 @@ from openset import _check
 from openset._types import UndefinedMetricError
 from openset.metrics import Interval, Rates
 from openset.metrics.intervals import wilson
-from openset.thresholds.prices import Prices
+from openset.thresholds.threshold import CONFIDENCE
 
 
 @dataclass(frozen=True)
@@ -71,12 +71,6 @@ def at_prevalence(
     """
     caller = "thresholds.at_prevalence"
     share = float(_check.rate(caller, "prevalence", prevalence))
-    prices = Prices.of(
-        caller,
-        missed_unknown=missed_unknown,
-        false_unknown=false_unknown,
-        confusion=confusion,
-    )
     unknown, known = share * rates.urr, (1 - share) * (1 - rates.tpr)
     rejected = unknown + known
     accepted = (1 - share) * rates.tpr + share * (1 - rates.urr)
@@ -85,9 +79,9 @@ def at_prevalence(
         rejected=rejected,
         unknown_precision=unknown / rejected if rejected > 0 else None,
         accepted_precision=(1 - share) * rates.ccr / accepted if accepted > 0 else None,
-        cost=share * (1 - rates.urr) * prices.missed_unknown
-        + known * prices.false_unknown
-        + (1 - share) * (rates.tpr - rates.ccr) * prices.confusion,
+        cost=share * (1 - rates.urr) * missed_unknown
+        + known * false_unknown
+        + (1 - share) * (rates.tpr - rates.ccr) * confusion,
     )
 
 
@@ -140,7 +134,7 @@ def _precision(found: Prevalence) -> str:
 
 
 def prevalence(
-    n_rejected: int, n: int, rates: Rates, *, level: float = 0.95, **costs: float
+    n_rejected: int, n: int, rates: Rates, *, level: float = CONFIDENCE
 ) -> Prevalence:
     r"""Estimate the share of unknown samples among unlabelled ones.
 
@@ -167,8 +161,6 @@ def prevalence(
         Counts of decisions on the calibration samples, e.g. ``rejector.report.rates``.
     level
         Confidence level of the interval.
-    **costs
-        Of :func:`at_prevalence`.
 
     References
     ----------
@@ -196,9 +188,7 @@ def prevalence(
     n = _check.positive_int(caller, "n", n)
     n_rejected = _check.integer(caller, "n_rejected", n_rejected, low=0)
     if n_rejected > n:
-        rule = f"at most n = {n}"
-        msg = _check.must(rule, caller=caller, name="n_rejected", got=n_rejected)
-        raise ValueError(msg)
+        _check.fail(caller, "n_rejected", f"at most n = {n}", n_rejected)
     _check.open_unit(caller, "level", level)
     f, u = 1 - rates.tpr, rates.urr
     if u <= f:
@@ -216,9 +206,9 @@ def prevalence(
         interval=Interval(low, high, level, "adjusted counts, Zou and Donner"),
         n=n,
         n_rejected=n_rejected,
-        expected=at_prevalence(rates, value, **costs),
-        at_low=at_prevalence(rates, low, **costs),
-        at_high=at_prevalence(rates, high, **costs),
+        expected=at_prevalence(rates, value),
+        at_low=at_prevalence(rates, low),
+        at_high=at_prevalence(rates, high),
         is_plausible=is_plausible,
     )
 

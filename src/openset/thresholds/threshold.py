@@ -1,10 +1,9 @@
 """`Threshold`: a number, and how it was chosen."""
 
 import json
-import math
-from dataclasses import dataclass
-from math import isnan
-from typing import Any, Literal, NamedTuple, Self
+from dataclasses import asdict, dataclass
+from math import isinf, sqrt
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +11,12 @@ from numpy.typing import NDArray
 from openset import _check
 from openset._types import UNKNOWN, ArtefactError
 from openset.metrics import Interval, Rates
+from openset.metrics.intervals import wilson
 from openset.scores import Scores
-from openset.thresholds._fingerprint import Fingerprint
+from openset.thresholds.fingerprint import Fingerprint
 
-At = Literal["score", "middle"]
+CONFIDENCE = 0.95
+"""Confidence level of the intervals in thresholds and operations."""
 
 
 class Count(NamedTuple):
@@ -45,6 +46,13 @@ class Rate:
     value: float
     interval: Interval | None
 
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> Self:
+        """Read what `dataclasses.asdict` made."""
+        span = document["interval"]
+        found = None if span is None else Interval(**span)
+        return cls(str(document["name"]), float(document["value"]), found)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Threshold:
@@ -69,9 +77,6 @@ class Threshold:
         The rate achieved on the calibration samples, with its confidence interval.
     alpha
         Weight of the known samples, where the method has one.
-    per_class
-        One threshold per predicted class, if the method chooses them; `value` is then
-        used for classes that do not occur in the calibration data.
     fingerprint
         Hashes of the calibration samples, for :meth:`check_disjoint`.
 
@@ -106,7 +111,6 @@ class Threshold:
     interval: Span
     rate: Rate
     alpha: float | None = None
-    per_class: tuple[float, ...] = ()
     fingerprint: Fingerprint | None = None
 
     def __post_init__(self) -> None:
@@ -115,10 +119,6 @@ class Threshold:
         object.__setattr__(self, "interval", Span(*self.interval))
         if isinstance(self.rate, tuple):
             object.__setattr__(self, "rate", Rate(*self.rate))
-        # There may be millions, nearly all of them floats: look at the others only.
-        for value in self.per_class:
-            if type(value) is not float or isnan(value):
-                _check.threshold("Threshold", value)
 
     def __str__(self) -> str:
         facts = [] if self.alpha is None else [f"alpha {self.alpha:g}"]
@@ -140,19 +140,9 @@ class Threshold:
         """Number of unknown samples it was chosen on."""
         return self.n.unknown
 
-    def of(self, predicted: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return the threshold of each sample, given its predicted class."""
-        if not self.per_class:
-            return np.full(np.shape(predicted), self.value)
-        # Classes without an entry read the one at the end: the global threshold.
-        table = np.array([*self.per_class, self.value])
-        return table[np.minimum(predicted, len(self.per_class))]
-
     def accepts(self, scores: Scores) -> NDArray[np.bool_]:
         """Return a mask of the samples that are accepted as known."""
-        if not self.per_class:
-            return scores.known >= self.value
-        return scores.known >= self.of(scores.predicted)
+        return scores.known >= self.value
 
     def decide(self, scores: Scores) -> NDArray[np.int64]:
         """Return the predicted class where accepted, else -1."""
@@ -161,30 +151,6 @@ class Threshold:
     def rates(self, scores: Scores) -> Rates:
         """Count the decisions on labelled scores: CCR, URR and the like."""
         return Rates.of(scores, self.accepts(scores))
-
-    def cut(self, scores: Scores) -> tuple[Scores, float]:
-        """Return scores and a single threshold that lead to the same decisions.
-
-        Without thresholds per class these are the scores themselves and `value`. With
-        them, each knownness is replaced by its margin over the threshold of its
-        predicted class and the threshold is 0, so that metrics that take one threshold
-        can be computed.
-        """
-        if not self.per_class:
-            return scores, self.value
-        accepted = self.accepts(scores)
-        # inf - inf: at the threshold; beyond all floats: ±inf
-        with np.errstate(invalid="ignore", over="ignore"):
-            margin = np.nan_to_num(
-                scores.known - self.of(scores.predicted),
-                nan=0.0,
-                posinf=np.inf,
-                neginf=-np.inf,
-            )
-        # A margin may round to 0; the decision must not move with it.
-        below = np.minimum(margin, -np.finfo(float).tiny)
-        margin = _check.frozen(np.where(accepted, margin, below))
-        return scores.with_known(margin), 0.0
 
     def check_disjoint(self, scores: Scores, *, caller: str = "Threshold") -> None:
         """Raise if these are scores of samples the threshold was chosen on.
@@ -199,58 +165,42 @@ class Threshold:
         if self.fingerprint is None or not self.fingerprint.is_of(scores):
             return
         share = self.fingerprint.shared(scores)
-        msg = _check.must(
+        _check.fail(
+            caller,
+            "test scores",
             "other samples than those the threshold was chosen on",
-            caller=caller,
-            name="test scores",
-            got=f"about {share:.0%} of them in common",
-            remedy="Split the data first: a threshold chosen on the test set gives the "
+            f"about {share:.0%} of them in common",
+            "Split the data first: a threshold chosen on the test set gives the "
             "oracle, metrics.osa_optimum",
         )
-        raise ValueError(msg)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; ±inf become text."""
-        interval = self.rate.interval
-        mark = self.fingerprint
-        return {
-            "value": _plain(self.value),
+        plain: dict[str, Any] = {
+            "value": self.value,
             "method": self.method,
-            "target": _plain(self.target),
-            "n": {"known": self.n.known, "unknown": self.n.unknown},
-            "interval": {
-                "low": _plain(self.interval.low),
-                "high": _plain(self.interval.high),
-            },
-            "rate": {
-                "name": self.rate.name,
-                "value": _plain(self.rate.value),
-                "interval": None if interval is None else dict(vars(interval)),
-            },
-            "alpha": _plain(self.alpha),
-            "per_class": [_plain(value) for value in self.per_class],
-            "fingerprint": None if mark is None else mark.to_dict(),
+            "target": self.target,
+            "n": self.n._asdict(),
+            "interval": self.interval._asdict(),
+            "rate": asdict(self.rate),
+            "alpha": self.alpha,
+            "fingerprint": self.fingerprint and self.fingerprint.to_dict(),
         }
+        return _without_infinity(plain)
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
         """Read what :meth:`to_dict` returned."""
         try:
-            rate, span = document["rate"], document["interval"]
-            of_rate, mark = rate["interval"], document["fingerprint"]
+            mark, n, span = (document[k] for k in ("fingerprint", "n", "interval"))
             return cls(
                 value=float(document["value"]),
                 method=str(document["method"]),
                 target=_number(document["target"]),
-                n=Count(int(document["n"]["known"]), int(document["n"]["unknown"])),
+                n=Count(int(n["known"]), int(n["unknown"])),
                 interval=Span(float(span["low"]), float(span["high"])),
-                rate=Rate(
-                    name=str(rate["name"]),
-                    value=float(rate["value"]),
-                    interval=None if of_rate is None else Interval(**of_rate),
-                ),
+                rate=Rate.from_dict(document["rate"]),
                 alpha=_number(document["alpha"]),
-                per_class=tuple(float(value) for value in document["per_class"]),
                 fingerprint=None if mark is None else Fingerprint.from_dict(mark),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
@@ -272,34 +222,38 @@ class Threshold:
         return cls.from_dict(document)
 
 
+def of_osa(rates: Rates, alpha: float) -> Interval:
+    """Interval of the open-set accuracy with this weight of the known samples.
+
+    The distances from each rate to the ends of its Wilson interval are added as
+    variances are (Zou and Donner, "Construction of confidence limits about effect
+    measures", Statistics in Medicine 2008).
+    """
+    value = down = up = 0.0
+    for weight, hits, n in (
+        (alpha, rates.n_accepted_correct, rates.n_known),
+        (1 - alpha, rates.n_rejected_unknown, rates.n_unknown),
+    ):
+        one, share = wilson(hits, n, CONFIDENCE), hits / n
+        value += weight * share
+        down += (weight * (share - one.low)) ** 2
+        up += (weight * (one.high - share)) ** 2
+    low, high = max(value - sqrt(down), 0.0), min(value + sqrt(up), 1.0)
+    return Interval(low, high, CONFIDENCE, "Wilson, summed")
+
+
 def need_threshold(caller: str, threshold: object) -> None:
     """Raise TypeError unless this is a `Threshold`."""
+    remedy = "Choose it on calibration scores: thresholds.osa(calibration)"
     _check.instance(
-        caller,
-        "threshold",
-        threshold,
-        Threshold,
-        rule="a Threshold",
-        remedy="Choose it on calibration scores: thresholds.osa(calibration)",
+        caller, "threshold", threshold, Threshold, rule="a Threshold", remedy=remedy
     )
 
 
-def inside(span: Span, score: float, at: At) -> float:
-    """Place a threshold: at a `score` of the data, or in the middle of the interval.
-
-    An interval that reaches to infinity has no middle; the score stays.
-    """
-    if at == "score" or not (math.isfinite(span.low) and math.isfinite(span.high)):
-        return score
-    middle = span.low / 2 + span.high / 2  # the sum itself could overflow
-    # Between neighbouring numbers there is nothing: the low end itself is not inside.
-    return middle if span.low < middle <= span.high else span.high
-
-
-def _plain(value: float | None) -> float | str | None:
-    if value is None or math.isfinite(value):
-        return value
-    return str(value)
+def _without_infinity(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_infinity(one) for name, one in value.items()}
+    return str(value) if isinstance(value, float) and isinf(value) else value
 
 
 def _number(value: Any) -> float | None:

@@ -1,0 +1,128 @@
+"""Objectives by name, with options: ``"at_fpr:fpr=0.01"``."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from openset import _check
+from openset.metrics.counts import Alpha
+from openset.scores import Scores
+from openset.thresholds.objectives import (
+    at_fpr,
+    at_tpr,
+    by_cost,
+    conformal,
+    osa,
+    worst_group,
+)
+from openset.thresholds.threshold import Threshold
+
+Objective: TypeAlias = str | Callable[..., Threshold]
+
+_OBJECTIVES: dict[str, Callable[..., Threshold]] = {
+    function.__name__: function
+    for function in (osa, worst_group, by_cost, at_fpr, at_tpr, conformal)
+}
+_NEED_NO_UNKNOWNS = ("at_tpr", "conformal")
+
+
+def objectives(*, needs_unknowns: bool | None = None) -> tuple[str, ...]:
+    """Return the names of all objectives, or of those that do (not) need unknowns.
+
+    Each is a function of :mod:`openset.thresholds`.
+
+    Examples
+    --------
+    >>> objectives()
+    ('osa', 'worst_group', 'by_cost', 'at_fpr', 'at_tpr', 'conformal')
+    >>> objectives(needs_unknowns=False)
+    ('at_tpr', 'conformal')
+    """
+    return tuple(
+        name
+        for name in _OBJECTIVES
+        if needs_unknowns in (None, name not in _NEED_NO_UNKNOWNS)
+    )
+
+
+def needs_unknowns(objective: Objective) -> bool:
+    """Whether an objective cannot be used without unknown samples.
+
+    Examples
+    --------
+    >>> needs_unknowns("at_fpr:fpr=0.01"), needs_unknowns("conformal")
+    (True, False)
+    """
+    name = objective.partition(":")[0] if isinstance(objective, str) else ""
+    return name in objectives(needs_unknowns=True)
+
+
+def choose_by(
+    objective: Objective,
+    scores: Scores,
+    *,
+    caller: str,
+    alpha: Alpha | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Threshold:
+    """Choose a threshold by a named objective, or by any function of scores.
+
+    Parameters
+    ----------
+    objective
+        One of :func:`objectives`, which may have options (``"at_fpr:fpr=0.01"``), or a
+        function from scores to a threshold.
+    scores
+        Calibration scores.
+    caller
+        Name of the calling function, for error messages.
+    alpha
+        Weight of the known samples; passed to the named objectives that have one. None:
+        their default, 0.5.
+    options
+        Passed to the objective.
+
+    Examples
+    --------
+    >>> scores = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4, 2, 3, 1])
+    >>> choose_by("at_fpr:fpr=0.5", scores, caller="me").value
+    2.0
+    """
+    if callable(objective):
+        chosen = objective(scores, **(options or {}))
+        if not isinstance(chosen, Threshold):
+            rule = "a function from Scores to Threshold"
+            got = f"one that returns {type(chosen).__name__}"
+            _check.fail(caller, "objective", rule, got, error=TypeError)
+        return chosen
+    name, given = check_options(caller, objective, options or {})
+    function = _OBJECTIVES[name]
+    if alpha is not None and "alpha" in inspect.signature(function).parameters:
+        given.setdefault("alpha", alpha)
+    return function(scores, **given)
+
+
+def check_options(
+    caller: str, objective: str, options: Mapping[str, Any]
+) -> tuple[str, dict[str, Any]]:
+    """Return an objective's name and all its options; raise if it has no such one."""
+    name, _, text = str(objective).partition(":")
+    _check.one_of(caller, "objective", name, objectives())
+    accepted = [*inspect.signature(_OBJECTIVES[name]).parameters][1:]
+    given = dict(options)
+    for part in text.split(",") if text else []:
+        option, _, value = part.partition("=")
+        given[option] = _number_or_word(value)
+    for option in given:
+        if option not in accepted:
+            rule = f"one of {', '.join(accepted)} for objective={name!r}"
+            near = _check.near(option, accepted)
+            _check.fail(caller, "an option", rule, repr(option), near, TypeError)
+    return name, given
+
+
+def _number_or_word(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,391 @@
+"""What calibration data say about a threshold, with coded cautions."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self, TypeAlias, get_args
+
+import numpy as np
+
+from openset import _check
+from openset.metrics import Rates
+from openset.metrics.counts import ALPHA, ranking_counts
+from openset.scores import Scores, need_known
+from openset.thresholds.kinds import (
+    SYNTHETIC_PREFIX,
+    ByGroup,
+    by_group,
+    is_synthetic,
+    new_kind,
+)
+from openset.thresholds.threshold import Rate, Threshold, need_threshold
+from openset.thresholds.traffic import at_prevalence
+
+_EDGE = 0.005  # share of scores beyond a threshold that is at the edge of them
+_ALMOST = 0.95  # "almost all" of one side
+_DISAGREE = 0.05  # open-set accuracy a kind may lose against its own best threshold
+_NEAR = 0.02  # the same for known classes left out
+_FEW = 60  # samples of a side, or of a kind
+_CHANCE = 0.1  # share of the other classes' samples a network should get right at least
+_COVERED = 0.5  # share of the classes that calibration should have samples of
+_BLIND = 0.5  # AUROC of scores that know nothing
+
+# A rate that was asked for may well be at the edge of the scores.
+_BY_RATE = ("at_fpr", "at_tpr", "conformal")
+_SHARES = (0.01, 0.1)  # of unknown samples, to show what a rejection means there
+_NAMES = {
+    "osa": "open-set accuracy",
+    "osa of the hardest group": "open-set accuracy, hardest group",
+    "tpr": "true positive rate",
+    "fpr": "false positive rate",
+    "false_unknown": "known samples to be rejected",
+    "cost": "cost of a decision",
+}
+
+Severity: TypeAlias = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class Caution:
+    """A sign that a threshold will not hold. Codes keep their meaning.
+
+    An ``"error"`` predicts collapse: :meth:`openset.Rejector.calibrate` refuses the
+    threshold unless ``accept_risk=True``. A ``"warning"`` is issued, kept with the
+    rejector, and repeated wherever it is used.
+
+    ======  ==========================================================================
+    CAL001  (error) the threshold is at the edge of the scores
+    CAL002  (error) almost all unknowns are accepted, or almost all known samples
+            rejected
+    CAL003  kinds of unknowns need different thresholds
+    CAL004  few samples
+    CAL005  the surrogate unknowns are synthetic
+    CAL007  the predicted classes of the known samples hardly ever match their labels
+    CAL009  the known samples cover few of the classes
+    CAL010  no unknowns were used
+    CAL011  known classes left out need another threshold, or were not tried
+    CAL012  a kind of unknowns scores as high as the known samples
+    ======  ==========================================================================
+    """
+
+    code: str
+    message: str
+    severity: Severity = "warning"
+
+    def __post_init__(self) -> None:
+        _check.one_of("Caution", "severity", self.severity, get_args(Severity))
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}"
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What a threshold does on its calibration samples; print it to read it.
+
+    `rates` are the counts of its decisions, `groups` has one row per group of unknowns:
+    its name, size, URR, OSA, best OSA with a threshold of its own, and the loss, the
+    difference of the two. `new_kind` is the open-set accuracy to expect of one more
+    kind of unknowns, with its interval (None without unknowns).
+    """
+
+    threshold: Threshold
+    rates: Rates
+    groups: tuple[dict[str, Any], ...]
+    new_kind: Rate | None
+    cautions: tuple[Caution, ...]
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        """The codes of the cautions."""
+        return tuple(caution.code for caution in self.cautions)
+
+    @property
+    def alpha(self) -> float:
+        """Weight of the known samples in every open-set accuracy."""
+        return ALPHA if self.threshold.alpha is None else self.threshold.alpha
+
+    @property
+    def osa(self) -> float | None:
+        """Open-set accuracy; None without unknown samples."""
+        return self.rates.osa(self.alpha) if self.rates.n_unknown else None
+
+    @property
+    def worst_group(self) -> str | None:
+        """The group of unknowns with the lowest open-set accuracy."""
+        worst = min(self.groups, key=lambda row: row["osa"], default={"group": None})
+        return worst["group"]
+
+    @property
+    def synthetic(self) -> tuple[str, ...]:
+        """The groups that are synthetic."""
+        return tuple(row["group"] for row in self.groups if is_synthetic(row["group"]))
+
+    @property
+    def summary(self) -> tuple[tuple[str, str], ...]:
+        """The report as names and values, without groups and cautions."""
+        return tuple(self._summary())
+
+    def _summary(self) -> Iterator[tuple[str, str]]:
+        rate, rates, weight = self.threshold.rate, self.rates, f"alpha {self.alpha:g}"
+        value = f"{rate.value:.4f}"
+        if rate.interval is not None:
+            value += f" ({rate.interval.low:.4f}–{rate.interval.high:.4f})"
+        name = _NAMES.get(rate.name, rate.name)
+        yield "threshold", str(self.threshold)
+        yield f"{name}, {weight}" if "osa" in rate.name else name, value
+        yield "known samples accepted", f"{rates.tpr:.1%}"
+        if rates.n_unknown:
+            yield "unknown samples rejected", f"{rates.urr:.1%}"
+        yield "accuracy without rejection", f"{rates.accuracy:.4f}"
+        if self.threshold.method == "worst_group" and len(self.groups) > 1:
+            loss = max(row["loss"] for row in self.groups)
+            yield (
+                "largest loss of a group",
+                f"{loss:.4f} below the open-set accuracy with the best threshold for "
+                "that group",
+            )
+        if self.new_kind is not None and self.new_kind.interval is not None:
+            span = self.new_kind.interval
+            yield (
+                "on a new kind of unknowns",
+                f"open-set accuracy {self.new_kind.value:.2f} ({weight}), between "
+                f"{span.low:.2f} and {span.high:.2f} ({span.level:.0%}) on kinds like "
+                "these; worse for unknowns that resemble your classes",
+            )
+        told = [
+            f"{precision:.0%} if {share:.0%} of all samples are unknown"
+            for share in _SHARES
+            if rates.n_unknown
+            and (precision := at_prevalence(rates, share).unknown_precision) is not None
+        ]
+        if told:
+            text = ", ".join(told) + ", for unknowns like those of the calibration"
+            yield "unknowns among rejected", text
+
+    def __str__(self) -> str:
+        groups = [
+            f"  {row['group']}: {row['urr']:.4f} of {row['n']} rejected, OSA "
+            f"{row['osa']:.4f} (alpha {self.alpha:g}), {row['loss']:.4f} below its best"
+            for row in self.groups
+        ]
+        lines = [f"{name}: {text}" for name, text in self.summary]
+        return "\n".join([*lines, *groups, *map(str, self.cautions)])
+
+    __repr__ = __str__  # what a notebook shows
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON, without the threshold itself."""
+        return {
+            "osa": self.osa,
+            "alpha": self.alpha,
+            "rates": asdict(self.rates),
+            "groups": list(self.groups),
+            "new_kind": None if self.new_kind is None else asdict(self.new_kind),
+            "cautions": [asdict(caution) for caution in self.cautions],
+        }
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any], threshold: Threshold) -> Self:
+        """Read what :meth:`to_dict` returned."""
+        new = document["new_kind"]
+        return cls(
+            threshold=threshold,
+            rates=Rates(**document["rates"]),
+            groups=tuple(document["groups"]),
+            new_kind=None if new is None else Rate.from_dict(new),
+            cautions=tuple(Caution(**one) for one in document["cautions"]),
+        )
+
+
+def report(
+    scores: Scores, threshold: Threshold, *, near: Scores | None = None
+) -> Report:
+    """Report how a threshold does on its calibration scores, with cautions.
+
+    Parameters
+    ----------
+    scores
+        The calibration scores, with groups that name kinds of unknowns.
+    threshold
+        Chosen on them.
+    near
+        Scores of known classes left out in turn
+        (:func:`openset.selection.leave_classes_out`): stand-ins for unknowns that are
+        close to the known classes.
+
+    Examples
+    --------
+    >>> from openset import thresholds
+    >>> scores = Scores(
+    ...     labels=[0] * 60 + [-1] * 60,
+    ...     predicted=[0] * 120,
+    ...     known=[*range(60, 120), *range(60)],
+    ...     groups=["known"] * 60 + ["near"] * 30 + ["far"] * 30,
+    ... )
+    >>> found = report(scores, thresholds.osa(scores))
+    >>> found.osa, found.worst_group, found.codes
+    (1.0, 'far', ('CAL004', 'CAL011'))
+    """
+    need_known("thresholds.report", scores)
+    need_threshold("thresholds.report", threshold)
+    rates = threshold.rates(scores)
+    cautions = [
+        *_collapse(scores, threshold, rates),
+        *_labels(scores, rates),
+    ]
+    rows: tuple[dict[str, Any], ...] = ()
+    new = None
+    if scores.n_unknown:
+        table = by_group(scores, ALPHA if threshold.alpha is None else threshold.alpha)
+        rows = tuple(_rows(table, rates, threshold.value))
+        kinds = [rows[i] for i in table.kinds]
+        sizes, urr = zip(*((row["n"], row["urr"]) for row in kinds), strict=True)
+        new = new_kind(rates.ccr, rates.n_known, sizes, urr, table.alpha)
+        cautions += _of_kinds(table, kinds, threshold)
+        lost = None if near is None else _near_regret(scores, near, rates.tpr, table)
+        cautions += _near(lost)
+        few = {f" of {row['group']}" * (len(kinds) > 1): row["n"] for row in kinds}
+    else:
+        message = (
+            "no unknown samples were used, so the share of unknowns that is rejected "
+            "is not known. Give some as surrogate"
+        )
+        cautions.append(Caution("CAL010", message))
+        few = {}
+    cautions += _few(scores.n_known, few)
+    by_code = sorted(cautions, key=lambda one: one.code)
+    return Report(threshold, rates, rows, new, tuple(by_code))
+
+
+def _rows(table: ByGroup, rates: Rates, threshold: float) -> Iterator[dict[str, Any]]:
+    best = table.osa.max(axis=1).tolist()
+    of_groups = table.rates(rates, threshold)
+    for name, of_group, most in zip(table.names, of_groups, best, strict=True):
+        osa = of_group.osa(table.alpha)
+        yield {
+            "group": name,
+            "n": of_group.n_unknown,
+            "urr": of_group.urr,
+            "osa": osa,
+            "best": most,
+            "loss": most - osa,
+        }
+
+
+def _collapse(scores: Scores, threshold: Threshold, rates: Rates) -> Iterator[Caution]:
+    severity: Severity = "warning" if threshold.method in _BY_RATE else "error"
+    below = float(np.count_nonzero(scores.known < threshold.value) / len(scores))
+    if not _EDGE <= below <= 1 - _EDGE:
+        end = "lowest" if below < _EDGE else "highest"
+        message = (
+            f"the threshold {threshold.value:.4g} is among the {end} scores: "
+            f"{below:.1%} of the calibration samples score lower"
+        )
+        yield Caution("CAL001", message, severity)
+    if rates.tpr < 1 - _ALMOST:
+        message = f"{1 - rates.tpr:.1%} of the known samples are rejected"
+        yield Caution("CAL002", message, severity)
+    if rates.n_unknown and rates.urr < 1 - _ALMOST:
+        message = f"{1 - rates.urr:.1%} of the unknown samples are accepted"
+        yield Caution("CAL002", message, severity)
+
+
+def _of_kinds(
+    table: ByGroup, kinds: list[dict[str, Any]], threshold: Threshold
+) -> Iterator[Caution]:
+    lost = max(row["loss"] for row in kinds)
+    if lost > _DISAGREE:
+        advice = (
+            "This threshold already minimises the largest loss; another detector may "
+            "help"
+            if threshold.method == "worst_group"
+            else "Consider the objective worst_group, or comparing several detectors"
+        )
+        message = (
+            "kinds of unknowns need different thresholds: with this one, a kind "
+            f"loses {lost:.1%} of open-set accuracy compared with its "
+            f"best threshold. {advice}"
+        )
+        yield Caution("CAL003", message)
+    names = [row["group"] for row in kinds]
+    if all(map(is_synthetic, names)):
+        made = ", ".join(name.removeprefix(SYNTHETIC_PREFIX) for name in names)
+        message = (
+            f"the surrogate unknowns are synthetic ({made}), made from known samples: "
+            "real unknowns may be accepted more often"
+        )
+        yield Caution("CAL005", message)
+    auroc = float(table.auroc[table.kinds].min())
+    if auroc <= _BLIND:
+        which = "the unknown samples" if len(kinds) == 1 else "unknowns of a kind"
+        message = (
+            f"{which} score as high as known ones (AUROC {auroc:.2f}): no threshold "
+            "separates them. Is the score higher for known samples? Does the detector "
+            "use what makes these unknowns different? (Synthetic left-out samples have "
+            "the features of known ones)"
+        )
+        yield Caution("CAL012", message)
+
+
+def _near(lost: float | None) -> Iterator[Caution]:
+    """Say whether unknowns that resemble the known classes need another threshold."""
+    if lost is None:
+        message = (
+            "not checked: whether the threshold suits unknowns that resemble your "
+            "classes. The check treats known classes as unknown in turn. It needs "
+            "training outputs (train) of three classes or more, and enough of them "
+            "to fit the detector without some classes"
+        )
+        yield Caution("CAL011", message)
+    elif lost > _NEAR:
+        message = (
+            "the threshold may be wrong for unknowns that resemble your classes: "
+            "where known classes are treated as unknown in turn, it loses "
+            f"{lost:.1%} of open-set accuracy against the best threshold for them"
+        )
+        yield Caution("CAL011", message)
+
+
+def _near_regret(scores: Scores, near: Scores, tpr: float, table: ByGroup) -> float:
+    """Return what left-out classes lose at the same share of accepted known samples.
+
+    `near` was scored by detectors fitted without some classes: its scores are compared
+    by the share of its own known samples that lies below them.
+    """
+    counts = ranking_counts(scores)
+    share = counts.known / counts.n_known
+    known = np.sort(near.known[~near.is_unknown])
+    unknown = np.sort(near.known[near.is_unknown])
+    place = np.round((1 - share) * known.size).astype(np.intp)
+    cuts = np.append(known, np.inf)[place]
+    rejected = np.searchsorted(unknown, cuts) / unknown.size
+    ccr = counts.correct / counts.n_known
+    osa = table.alpha * ccr + (1 - table.alpha) * rejected
+    return float(osa.max() - osa[np.abs(share - tpr).argmin()])
+
+
+def _few(n_known: int, of_kinds: dict[str, int]) -> Iterator[Caution]:
+    sizes = {"known samples": n_known}
+    sizes |= {f"unknown samples{kind}": n for kind, n in of_kinds.items()}
+    few = [f"{n} {what}" for what, n in sizes.items() if n < _FEW]
+    if few:
+        yield Caution("CAL004", f"few calibration samples: {', '.join(few)}")
+
+
+def _labels(scores: Scores, rates: Rates) -> Iterator[Caution]:
+    labels = scores.labels[~scores.is_unknown]
+    commonest = np.bincount(labels).max() / scores.n_known
+    if commonest < 1 and rates.accuracy < commonest + _CHANCE * (1 - commonest):
+        message = (
+            f"the predicted class is right for only {rates.accuracy:.1%} of the known "
+            f"samples ({commonest:.1%} belong to one class). Do the labels number the "
+            f"classes as the network does, and are they in the order of its outputs?"
+        )
+        yield Caution("CAL007", message)
+    covered = np.unique(labels).size
+    if scores.n_classes is not None and covered < _COVERED * scores.n_classes:
+        message = (
+            f"the known samples are of {covered} of the {scores.n_classes} classes: "
+            "samples of the others may be rejected. Give samples of all classes"
+        )
+        yield Caution("CAL009", message)

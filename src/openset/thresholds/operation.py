@@ -1,0 +1,183 @@
+"""Operational open-set accuracy: calibrated threshold, test samples."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from openset import _check
+from openset.metrics import Interval, OSACurve, Rates, osa_curve
+from openset.metrics.counts import ALPHA, Alpha, ranking_counts, weight_of
+from openset.metrics.curves import optimum
+from openset.scores import Scores, need_both_sides
+from openset.thresholds.by_name import Objective, choose_by
+from openset.thresholds.kinds import by_group
+from openset.thresholds.threshold import Threshold, of_osa
+
+
+@dataclass(frozen=True)
+class Point:
+    """A point on the curve of open-set accuracy over unknown rejection rate."""
+
+    urr: float
+    osa: float
+    threshold: float
+
+
+@dataclass(frozen=True, eq=False)
+class Operation:
+    """What a threshold achieves on test samples it was not chosen on.
+
+    `oosa` is the operational open-set accuracy, `interval` its confidence interval;
+    `oracle` is the best that any threshold achieves on the same test samples, and `gap`
+    the difference between the two. `alpha_calibration` and `alpha_test` are the weights
+    of the known samples used to choose and to report. `groups` has one row per group of
+    unknowns. `curve` holds all thresholds (plot ``osa`` over ``urr``); `operational`
+    and `best` are the points of this threshold and of the oracle.
+    """
+
+    threshold: Threshold
+    oosa: float
+    interval: Interval
+    oracle: float
+    gap: float
+    alpha_calibration: float | None
+    alpha_test: float
+    ccr: float
+    urr: float
+    operational: Point
+    best: Point
+    curve: OSACurve
+    groups: tuple[dict[str, Any], ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"Operation(oosa={self.oosa:.4f}, oracle={self.oracle:.4f}, "
+            f"gap={self.gap:.4f}, alpha {self.alpha_calibration} in calibration "
+            f"and {self.alpha_test:g} in the test, threshold {self.threshold})"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the numbers, without the curve."""
+        return {
+            "oosa": self.oosa,
+            "low": self.interval.low,
+            "high": self.interval.high,
+            "oracle": self.oracle,
+            "gap": self.gap,
+            "alpha_calibration": self.alpha_calibration,
+            "alpha_test": self.alpha_test,
+            "ccr": self.ccr,
+            "urr": self.urr,
+            "threshold": self.threshold.value,
+            "groups": list(self.groups),
+        }
+
+
+def operate(
+    calibration: Scores | Threshold,
+    test: Scores,
+    *,
+    objective: Objective = "osa",
+    alpha: Alpha | None = None,
+    alpha_test: Alpha | None = None,
+    **options: Any,
+) -> Operation:
+    r"""Choose a threshold on calibration scores and apply it to the test scores.
+
+    .. math:: \mathrm{OOSA} = \mathrm{OSA}_{\text{test}}(\theta^*_{\text{calibration}})
+
+    Test samples the threshold was chosen on are refused
+    (:meth:`Threshold.check_disjoint`).
+
+    Parameters
+    ----------
+    calibration
+        Known validation samples and surrogate unknowns, or a threshold chosen on them.
+    test
+        Scores of the same detector on other samples.
+    objective
+        One of :func:`objectives`, or a function from scores to a threshold.
+    alpha
+        Weight of the known samples, to choose and to report; by default that of the
+        threshold, else 0.5. ``"counts"``: the share of known samples in each of the two
+        sets.
+    alpha_test
+        Weight to report with, where it differs from `alpha`.
+    **options
+        Passed to the objective.
+
+    References
+    ----------
+    Cruz et al., "Operational open-set recognition and PostMax refinement", ECCV 2024.
+
+    Examples
+    --------
+    >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[2.0, 1.0])
+    >>> test = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3.0, 1.5, 1.0])
+    >>> done = operate(calibration, test)
+    >>> done.oosa, done.oracle, done.gap
+    (0.75, 1.0, 0.25)
+    """
+    caller = "thresholds.operate"
+    if calibration is test:
+        remedy = (
+            "A threshold chosen on the test set gives the oracle: metrics.osa_optimum"
+        )
+        rule = "other samples than test"
+        _check.fail(caller, "calibration", rule, "the same object", remedy)
+    need_both_sides(caller, test)
+    threshold = (
+        calibration
+        if isinstance(calibration, Threshold)
+        else choose_by(
+            objective, calibration, caller=caller, alpha=alpha, options=options
+        )
+    )
+    threshold.check_disjoint(test, caller=caller)
+    given = (alpha_test, alpha, threshold.alpha, ALPHA)
+    weight = next(one for one in given if one is not None)
+    share = float(weight_of(caller, weight, test.n_known, test.n_unknown))
+    rates = threshold.rates(test)
+    counts = ranking_counts(test)
+    best = optimum(counts, alpha=share)
+    oosa = rates.osa(share)
+    return Operation(
+        threshold=threshold,
+        oosa=oosa,
+        interval=of_osa(rates, share),
+        oracle=best.value,
+        # rounding in the last digit must not make the oracle lose
+        gap=max(best.value - oosa, 0.0),
+        alpha_calibration=threshold.alpha,
+        alpha_test=share,
+        ccr=rates.ccr,
+        urr=rates.urr,
+        operational=Point(rates.urr, oosa, threshold.value),
+        best=Point(counts.rates(best.threshold).urr, best.value, best.threshold),
+        curve=osa_curve(test, alpha=share),
+        groups=tuple(_of_groups(test, threshold, rates, share)),
+    )
+
+
+def _of_groups(
+    test: Scores, threshold: Threshold, rates: Rates, alpha: float
+) -> Iterator[dict[str, Any]]:
+    table = by_group(test, alpha)
+    found = zip(
+        table.names,
+        table.rates(rates, threshold.value),
+        table.osa.max(axis=1).tolist(),
+        strict=True,
+    )
+    for name, of_group, oracle in found:
+        oosa, interval = of_group.osa(alpha), of_osa(of_group, alpha)
+        yield {
+            "group": name,
+            "n": of_group.n_unknown,
+            "urr": of_group.urr,
+            "oosa": oosa,
+            "low": interval.low,
+            "high": interval.high,
+            "oracle": oracle,
+            "gap": max(oracle - oosa, 0.0),
+        }

@@ -183,11 +183,10 @@ def test_what_the_test_data_cost_is_said(data, tmp_path):
     parts = [drawn(70, seed=8), Outputs.load(data / "near.npz")]
     both = Outputs.concat([Outputs(logits=x.logits, labels=x.labels) for x in parts])
     both.save(tmp_path / "both.npz")
-    both.take(both.labels < 0).save(tmp_path / "unknown.npz")
     base = ("calibrate", "--train", "train.npz", "--known", "val.npz", "--surrogate")
     base += ("far.npz", "--objective", "by_cost", "--missed-unknown", "7", "-d", "msp")
     base += ("--out", str(tmp_path / "r"), "--test")
-    for name, alpha in (("both", 0.3), ("both", None), ("unknown", None)):
+    for name, alpha in (("both", 0.3), ("both", None)):
         share = () if alpha is None else ("--alpha", str(alpha))
         said = run(data, *base, str(tmp_path / f"{name}.npz"), *share).stdout
         rejector = Rejector.load(tmp_path / "r")
@@ -195,13 +194,11 @@ def test_what_the_test_data_cost_is_said(data, tmp_path):
         wrong = rejector.predict(test) != test.labels
         price = np.where(test.labels < 0, 7.0, 1.0)
         paid, is_unknown = wrong * price, test.labels < 0
-        cost = paid.mean()
-        if name == "both":
-            weight = 0.5 if alpha is None else alpha
-            cost = weight * paid[~is_unknown].mean()
-            cost += (1 - weight) * paid[is_unknown].mean()
+        weight = 0.5 if alpha is None else alpha
+        cost = weight * paid[~is_unknown].mean()
+        cost += (1 - weight) * paid[is_unknown].mean()
         assert f"Cost of a decision on the test data: {cost:.4g}" in said
-        assert ("best threshold for these" in said) == (name == "both")
+        assert "best threshold for these" in said
 
 
 def test_samples_the_detector_was_fitted_on_are_refused(data, tmp_path):
@@ -283,13 +280,12 @@ def test_help_shows_examples(data):
 
 def test_cautions_are_printed_kept_and_repeated(data, tmp_path):
     out = tmp_path / "r"
-    words = ("calibrate", "--train", "train.npz", "--known", "val.npz", "-d", "msp")
+    words = ("calibrate", "--known", "val.npz", "-d", "msp")
     done = run(data, *words, "--surrogate", "near.npz", "--out", str(out))
     assert done.exit_code == 0
-    assert "CAL003 kinds of unknowns" in " ".join(done.stdout.split())
     assert "(alpha 0.5)" in done.stdout
     codes = [one.code for one in Rejector.load(out).cautions]
-    assert codes
+    assert all(code in done.stdout for code in codes)
     again = run(data, "predict", str(out), "new.npz")
     assert all(code in again.stderr for code in codes)
     assert codes[0] not in again.stdout  # which may be piped on

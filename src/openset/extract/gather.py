@@ -63,7 +63,7 @@ def gather(
         with _Files(folder) as rows:
             _fill(rows, batches, forward, unknown=unknown)
         about = forward.about() | _names(rows, groups, ids)
-        meta = {"kind": "openset.Outputs", "schema": 1, "layers": ()} | fields
+        meta = {"kind": "openset.Outputs", "schema": 1} | fields
         for name, value in about.items():
             if isinstance(value, np.ndarray):
                 np.save(folder / f"{name}.npy", value, allow_pickle=False)

@@ -45,10 +45,6 @@ class Layers:
             _check.fail("extract", f"layer {left[0]!r}", rule, "0 calls")
         return torch.cat([self._rows[name] for name in self.names], dim=1)
 
-    def pairs(self) -> list[tuple[str, int]]:
-        """Return the name and the number of columns of each layer."""
-        return [(name, self._rows[name].shape[1]) for name in self.names]
-
 
 @contextmanager
 def recording_layers(model: nn.Module, names: Sequence[str]) -> Iterator[Layers]:

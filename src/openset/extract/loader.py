@@ -179,9 +179,7 @@ class _Forward:
             self.layers.clear()
 
     def about(self) -> dict[str, Any]:
-        if self.layers is not None:
-            return {"layers": self.layers.pairs()}
-        if self.head is None or self.bare:
+        if self.head is None or self.bare or self.layers is not None:
             return {}
         return {"weight": _numpy(self.head.weight()), "bias": _numpy(self.head.bias())}
 

@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from openset import _check
 from openset.datasets import lazy_inputs
-from openset.extract.head import evaluating
-from openset.extract.layers import recording_layers
 from openset.extract.odin import Odin
 from openset.outputs import WithGaps
 from openset.train.augment import Pipeline
@@ -58,57 +55,11 @@ class TrainedNetwork(nn.Module):
             inputs = self.pipeline.resized(inputs)
         return self.learner.respond(inputs)[1].logits
 
-    def outputs(
-        self, inputs: Tensor | NDArray[Any], *, progress: bool = False
-    ) -> dict[str, NDArray[Any]]:
-        """Return logits and features of inputs as :meth:`forward` takes them."""
-        tensor = torch.as_tensor(inputs)
-        found = forward(self.learner, tensor, self.pipeline, progress=progress)
-        return {name: found[name] for name in ("logits", "features")}
-
-    def arrays(
-        self,
-        inputs: Tensor | NDArray[Any],
-        *,
-        step: Odin | None = None,
-        layers: Sequence[str] = (),
-        progress: bool = False,
-    ) -> dict[str, Any]:
-        """Return logits and features, and `layers` and `input_step`: for `Outputs`.
-
-        Parameters
-        ----------
-        inputs
-            As :meth:`forward` takes them.
-        step, layers, progress
-            As in :meth:`openset.train.Trained.apply`.
-        """
-        tensor = torch.as_tensor(inputs)
-        about: dict[str, Any] = {}
-        if step is not None:
-            step = self._with_std(step, tensor)
-            tensor, about["input_step"] = self.moved(tensor, step), step.words
-        if not layers:
-            return {**self.outputs(tensor, progress=progress), **about}
-        logits, features = [], []
-        with evaluating(self), recording_layers(self.backbone, layers) as recorder:
-            for batch in tensor.split(_AT_ONCE):
-                recorder.clear()
-                logits.append(self(batch.to(self.learner.device)).float().cpu())
-                features.append(recorder.features().float().cpu())
-            about["layers"] = recorder.pairs()
-        both = {"logits": logits, "features": features}
-        return {name: torch.cat(one).numpy() for name, one in both.items()} | about
-
-    def _with_std(self, step: Odin, inputs: Tensor) -> Odin:
-        """Return the step of images in pixels in [0, 1], if it has no `std`."""
-        std = self.pipeline.std
-        if inputs.dtype == torch.uint8 and step.std is None and std is not None:
-            return replace(step, std=tuple(std))
-        return step
-
     def moved(self, inputs: Tensor, step: Odin) -> Tensor:
         """Return inputs as the network takes them, perturbed by the step."""
+        std = self.pipeline.std
+        if inputs.dtype == torch.uint8 and step.std is None and std is not None:
+            step = replace(step, std=tuple(std))  # of pixels in [0, 1]
         parts = []
         for part in inputs.split(_AT_ONCE):
             batch = part.to(self.learner.device)
@@ -118,6 +69,25 @@ class TrainedNetwork(nn.Module):
             parts.append(made)
         return torch.cat(parts)
 
+    def arrays(
+        self,
+        inputs: Tensor,
+        *,
+        step: Odin | None = None,
+        layers: Sequence[str] = (),
+        progress: bool = False,
+    ) -> dict[str, Any]:
+        """Return logits and features, and `input_step`: for `Outputs`.
+
+        The arguments are those of :meth:`openset.train.Trained.apply`.
+        """
+        about = {} if step is None else {"input_step": step.words}
+        inputs = inputs if step is None else self.moved(inputs, step)
+        found = forward(
+            self.learner, inputs, self.pipeline, layers=layers, progress=progress
+        )
+        return about | {name: found[name] for name in ("logits", "features")}
+
     def tensor(self, inputs: Any) -> Tensor:
         """Return arrays or image files as :meth:`forward` takes them."""
         caller, is_image = "Trained.apply", len(self.shape) == 3
@@ -125,16 +95,14 @@ class TrainedNetwork(nn.Module):
         # Files are read at the size of the training images.
         tensor = as_tensor(inputs, kind, self.shape[-1], caller=caller)
         if len(tensor) == 0:
-            rule, got = "at least one sample", "none"
-            raise ValueError(_check.must(rule, caller=caller, name="inputs", got=got))
+            _check.fail(caller, "inputs", "at least one sample", "none")
         # Images of any size will do if the pipeline resizes them.
         is_resized = is_image and self.pipeline.side is not None
         if tuple(tensor.shape[1:]) != self.shape and not is_resized:
             size = " × ".join(map(str, self.shape[-2:]))
             what = f"images of {size}" if is_image else f"rows of {size} numbers"
             got = f"shape {tuple(np.shape(inputs))}"
-            rule = f"{what}, as in training"
-            raise ValueError(_check.must(rule, caller=caller, name="inputs", got=got))
+            _check.fail(caller, "inputs", f"{what}, as in training", got)
         return tensor
 
 

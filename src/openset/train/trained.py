@@ -169,7 +169,7 @@ class Trained:
         arrays = model.arrays(tensor, step=step, layers=layers, progress=progress)
         if gaps is not None:
             arrays |= gaps.filled({n: arrays[n] for n in ("logits", "features")})
-        head = {} if "layers" in arrays else head_of(model.learner)
+        head = {} if layers else head_of(model.learner)
         return Outputs(**arrays, **about, **head)
 
     def save(self, folder: str | Path) -> Path:

@@ -10,7 +10,7 @@ import pytest
 
 from openset import runs
 from tests.guests.packages import REPOSITORY, environment, install, openset, python
-from tests.unit.serve.live import serving
+from tests.serve.live import serving
 
 PAGE = (REPOSITORY / "docs" / "plugins.md").read_text("utf-8")
 

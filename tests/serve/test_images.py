@@ -11,8 +11,8 @@ from starlette.testclient import TestClient
 from openset import Outputs, Rejector, detectors, serve
 from openset.train import Trained
 from tests.train.tiny import fit_tiny, image_data
-from tests.unit.serve.conftest import split
-from tests.unit.serve.live import serving
+from tests.serve.conftest import split
+from tests.serve.live import serving
 from tests.vision import declare_operators, save_small_vit
 
 Image = pytest.importorskip("PIL.Image", reason="the extra vision")

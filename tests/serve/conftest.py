@@ -1,5 +1,6 @@
 """Rejectors on disk, and servers that serve them."""
 
+import io
 from dataclasses import replace
 
 import numpy as np
@@ -7,6 +8,7 @@ import pytest
 
 from openset import Outputs, Rejector, detectors
 from openset.rejector import SetRule
+from tests.serve.live import serving
 
 CLASSES = ("cat", "dog", "eel")
 
@@ -20,6 +22,18 @@ def split(seed, n, *, unknown):
     return Outputs(
         logits=2 * features[:, :3], features=features, labels=labels, classes=CLASSES
     )
+
+
+def npy(array):
+    stream = io.BytesIO()
+    np.save(stream, array)
+    return stream.getvalue()
+
+
+def npz(**arrays):
+    stream = io.BytesIO()
+    np.savez(stream, **arrays)
+    return stream.getvalue()
 
 
 @pytest.fixture(scope="session")
@@ -61,8 +75,6 @@ def logits_folder(by_logits, tmp_path_factory):
 @pytest.fixture(scope="session")
 def live(folder):
     """One server for many tests: that it lives on is part of what they test."""
-    from tests.unit.serve.live import serving  # noqa: PLC0415  # needs httpx
-
     with serving(folder, "--max-megabytes", 1) as server:
         yield server
         assert server.get("/healthz").json()["status"] == "ok"
@@ -74,7 +86,7 @@ def by_pixels():
     torch = pytest.importorskip("torch", reason="the extra torch")
     pytest.importorskip("PIL", reason="the extra vision")
     from openset import extract  # noqa: PLC0415  # needs torch
-    from tests.unit.serve.test_images import as_calibrated  # noqa: PLC0415
+    from tests.serve.test_images import as_calibrated  # noqa: PLC0415
 
     torch.manual_seed(0)
     layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 4))

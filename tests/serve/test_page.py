@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from openset import Outputs
-from tests.unit.serve.live import serving
-from tests.unit.serve.test_images import picture, png
+from tests.serve.live import serving
+from tests.serve.test_images import picture, png
 from tests.waiting import PATIENCE
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="drives a browser")

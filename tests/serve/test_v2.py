@@ -11,8 +11,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from openset import Outputs, serve
-from tests.unit.serve.live import serving
-from tests.unit.serve.test_images import picture, png
+from tests.serve.live import serving
+from tests.serve.test_images import picture, png
 
 triton = pytest.importorskip("tritonclient.http", reason="a foreign client")
 

@@ -1,0 +1,150 @@
+"""From arrays, images or texts to decisions."""
+
+import json
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset._types import UNKNOWN
+from openset._version import __version__
+from openset.outputs import Outputs
+from openset.rejector import Decisions, Invalid, Rejector, need_rejector
+from openset.serve.arrays import RequestError, need_texts, refuse
+from openset.serve.traffic import Traffic
+
+_CALLER = "openset.serve.app"
+
+
+class Decider:
+    """A rejector, with a network in front of it or without, and its traffic log."""
+
+    def __init__(
+        self,
+        rejector: Rejector,
+        network: Any = None,
+        invalid: Invalid = "error",
+        traffic: Traffic | None = None,
+    ) -> None:
+        need_rejector(_CALLER, rejector)
+        self.rejector, self.network, self.traffic = rejector, network, traffic
+        self.invalid: Invalid = invalid
+        self._keep: Any = "keep" if invalid == "reject" else "error"
+        self._step: dict[str, Any] = {}
+        self._lock = threading.Lock()  # networks run one batch after another
+        n_classes = rejector.fitted.widths.get("n_classes") or len(rejector.classes)
+        self._names = self._names_up_to(n_classes)
+        if network is None:
+            return
+        if rejector.input_step:
+            from openset.extract import Odin  # noqa: PLC0415  # needs torch
+
+            self._step = {"step": Odin.of(rejector.input_step)}
+        sample: Any = "a text"
+        if network.kind == "image":
+            rng = np.random.default_rng(0)
+            sample = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
+        if network.kind != "table":  # how wide its rows are, requests will show
+            try:
+                rejector.decide(self._run([sample]), invalid="reject")
+            except Exception as error:
+                error.add_note(f"{_CALLER}: while trying out the network")
+                raise
+
+    def names_of(self, labels: NDArray[np.int64]) -> NDArray[Any]:
+        """Return the names of labels; -1 is "unknown"."""
+        if labels.max() + 1 >= self._names.size:
+            self._names = self._names_up_to(int(labels.max()) + 1)
+        return self._names[labels]
+
+    def _names_up_to(self, n: int) -> NDArray[Any]:
+        names = [self.rejector.name_of(label) for label in (*range(n), UNKNOWN)]
+        return np.array(names, dtype=object)
+
+    def outputs_of(self, given: Mapping[str, Any]) -> Outputs:
+        """Return outputs of what a client sent: its arrays, or those of the network."""
+        wanted = ["inputs"] if self.network is not None else ["logits", "features"]
+        arrays = {name: given[name] for name in wanted if name in given}
+        if not arrays or ("inputs" in given and self.network is None):
+            got = ", ".join(given) or "nothing"
+            refuse(422, "the request", f"one with {' or '.join(wanted)}", got)
+        if self.network is not None:
+            return self._run(given["inputs"])
+        shape: tuple[int, ...] = getattr(arrays.get("logits"), "shape", ())
+        need_texts(given, shape[1] if len(shape) == 2 else None)
+        step = str(given.get("input_step", "")) or self.rejector.input_step
+        classes = [str(one) for one in given.get("classes", ())]
+        # Bare arrays are taken for outputs as the rejector needs them.
+        return Outputs(**arrays, classes=classes, input_step=step, invalid=self._keep)
+
+    def _run(self, inputs: Any) -> Outputs:
+        options: dict[str, Any] = {"progress": False, "invalid": self._keep}
+        with self._lock:
+            found: Outputs = self.network.apply(inputs, **options, **self._step)
+        return found
+
+    def decide(
+        self, given: Mapping[str, Any], threshold: float | None, ids: Any = None
+    ) -> Decisions:
+        """Decide on what a client sent, and log a part of it."""
+        try:
+            with np.errstate(all="ignore"):  # NaN by overflow is refused in words
+                outputs = self.outputs_of(given)
+                ids = given.get("ids", ids)
+                if ids is not None and len(ids) != len(outputs):
+                    refuse(422, "ids", f"one for each of {len(outputs)}", len(ids))
+                decided = self.rejector.decide(
+                    outputs, threshold=threshold, invalid=self.invalid
+                )
+        except RequestError:
+            raise
+        # Runtimes of networks raise classes of their own, without a common base.
+        except Exception as error:
+            if self.network is None and not isinstance(error, ValueError | TypeError):
+                raise
+            wrong = RequestError(str(error)[:1000])
+            wrong.status = 422
+            raise wrong from error
+        if self.traffic is not None:
+            self.traffic.add(outputs, ids)
+        return decided
+
+    def threshold_of(self, given: float | None) -> float:
+        """Return the threshold of a request."""
+        return float(self.rejector.threshold.value if given is None else given)
+
+    def about(self) -> dict[str, Any]:
+        """Return what a client, or the page, wants to know."""
+        rejector, network = self.rejector, self.network
+        detector = rejector.fitted.detector
+        needs = tuple(dict.fromkeys(("logits", *detector.score_needs)))
+        if detector.predicts_classes and rejector.sets is None:
+            needs = detector.score_needs
+        return {
+            "version": __version__,
+            "detector": detector.name,
+            "params": json.loads(json.dumps(detector.params(), default=str)),
+            "threshold": str(rejector.threshold),
+            "threshold_value": plain(rejector.threshold.value),
+            "classes": list(rejector.classes),
+            "needs": list(needs) if network is None else ["inputs"],
+            "takes": "outputs" if network is None else network.kind,
+            "preprocessing": "" if network is None else network.preprocessing,
+            "widths": dict(rejector.fitted.widths),
+            "sets": None if rejector.sets is None else str(rejector.sets),
+            "calibration": str(rejector.report).splitlines(),
+            "cautions": [str(one) for one in rejector.cautions],
+        }
+
+
+def plain(values: Any) -> Any:
+    """Return floats for JSON: infinities are the strings "inf" and "-inf", NaN null."""
+    values = np.asarray(values)
+    is_finite = np.isfinite(values)
+    if is_finite.all():
+        return values.tolist()
+    found: NDArray[Any] = np.where(is_finite, values.astype(object), values.astype(str))
+    found[np.isnan(values)] = None
+    return found.tolist()

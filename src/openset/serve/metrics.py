@@ -1,0 +1,100 @@
+"""The counts that Prometheus reads from ``/metrics``."""
+
+import os
+import time
+from typing import Any
+
+import numpy as np
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    generate_latest,
+)
+from prometheus_client.multiprocess import MultiProcessCollector
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from openset.rejector import Decisions, Rejector
+
+_SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)  # of the calibration scores
+
+
+class Metrics:
+    """Counts of one application; each has its own registry."""
+
+    def __init__(self, rejector: Rejector) -> None:
+        self._registry = one = CollectorRegistry()
+        labels = ["path", "status"]
+        self._seconds = Histogram(
+            "openset_request_seconds", "Time to answer.", labels, registry=one
+        )
+        self._samples = Counter(
+            "openset_samples", "Samples decided on.", ["decision"], registry=one
+        )
+        # A Histogram counts one value at a time, and a request has thousands. Gauges
+        # named like its buckets are read by histogram_quantile just the same.
+        self._known = Gauge(
+            "openset_knownness_bucket",
+            "Samples up to this knownness.",
+            ["le"],
+            multiprocess_mode="sum",
+            registry=one,
+        )
+        grids = [np.quantile(grid, _SHARES) for grid in rejector.reference.values()]
+        edges = np.unique(np.concatenate(grids))
+        self._edges = [*edges[np.isfinite(edges)].tolist(), np.inf]
+
+    def request(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count a request."""
+        path = getattr(
+            scope.get("route"), "path", "other"
+        )  # not what a client makes up
+        self._seconds.labels(path, status).observe(seconds)
+
+    def samples(self, decided: Decisions) -> None:
+        """Count the samples of a request."""
+        n_rejected, n_invalid = decided.n_rejected, decided.n_invalid
+        n_accepted = len(decided) - n_rejected - n_invalid
+        counts = {"unknown": n_rejected, "invalid": n_invalid, "accepted": n_accepted}
+        for decision, n in counts.items():
+            self._samples.labels(decision).inc(n)
+        known = np.sort(decided.known[~decided.is_invalid])
+        below = np.searchsorted(known, self._edges, side="right").tolist()
+        for edge, n in zip(self._edges, below, strict=True):
+            self._known.labels("+Inf" if edge == np.inf else repr(edge)).inc(n)
+
+    def text(self) -> bytes:
+        """Return all metrics, summed over the processes."""
+        if "PROMETHEUS_MULTIPROC_DIR" not in os.environ:
+            return generate_latest(self._registry)
+        registry = CollectorRegistry()
+        MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
+        return generate_latest(registry)
+
+
+class Watch:
+    """Times the requests, and marks the answers with the version (ASGI middleware)."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, version: str) -> None:
+        self._app, self._metrics, self._version = app, metrics, version
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> Any:
+        """Answer a request of the server."""
+        if scope["type"] != "http":
+            return await self._app(scope, receive, send)
+        start, status = time.perf_counter(), 500
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                headers["X-Openset-Rejector"] = self._version
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watched)
+        finally:
+            self._metrics.request(scope, status, time.perf_counter() - start)

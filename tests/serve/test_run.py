@@ -1,0 +1,139 @@
+"""Processes: several answer, one that dies is replaced, a stop loses nothing."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import threading
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+from tests.serve.conftest import npz
+from tests.serve.live import serving
+from tests.waiting import PATIENCE, wait_until
+
+
+class Caller(threading.Thread):
+    """Sends one request after the other until nobody listens any more."""
+
+    def __init__(self, port, n, *, keep):
+        super().__init__(daemon=True)
+        rng = np.random.default_rng(0)
+        logits, features = rng.normal(size=(n, 3)), rng.normal(size=(n, 5))
+        self.body, self.n = npz(logits=logits, features=features), n
+        self.port, self.keep = port, keep
+        self.answered, self.lost = 0, []
+
+    def run(self):
+        """Send until the port is closed; what breaks before that is lost."""
+        connection = None
+        while True:
+            if connection is None:
+                connection = http.client.HTTPConnection(
+                    "127.0.0.1", self.port, timeout=PATIENCE
+                )
+            try:
+                headers = {} if self.keep else {"Connection": "close"}
+                connection.request("POST", "/predict/npz", self.body, headers)
+                answer = connection.getresponse()
+            except (OSError, http.client.HTTPException) as error:
+                # Not accepted, or closed while idle: no answer had begun.
+                if not is_closed(self.port):
+                    self.lost.append(repr(error))
+                return
+            try:
+                found = json.loads(answer.read())
+                is_right = len(found.get("decisions", ())) == self.n
+            except (OSError, http.client.HTTPException, ValueError) as error:
+                self.lost.append(f"half an answer: {error!r}")
+                return
+            if answer.status != 200 or not is_right:
+                self.lost.append(f"{answer.status}: {found}")
+            self.answered += 1
+            if connection.sock is None or not self.keep:
+                connection.close()
+                connection = None
+
+
+def is_closed(port):
+    """Whether nobody listens any more; those who wait in the queue are let go first."""
+    with suppress(AssertionError):
+        wait_until(lambda: is_refused(port))
+        return True
+    return False
+
+
+def is_refused(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=PATIENCE).close()
+    except ConnectionError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("keep", [True, False], ids=["keep-alive", "one-shot"])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_stop_under_load_loses_no_accepted_request(folder, keep, workers):
+    with serving(folder, "--workers", workers) as live:
+        callers = [Caller(live.port, n, keep=keep) for n in (1, 1, 100, 10_000)]
+        for caller in callers:
+            caller.start()
+        wait_until(lambda: all(caller.answered >= 5 for caller in callers))
+        assert live.stop() in {0, -signal.SIGTERM}
+        for caller in callers:
+            caller.join()
+    assert [caller.lost for caller in callers] == [[], [], [], []]
+
+
+@pytest.fixture(scope="module")
+def two(folder):
+    with serving(folder, "--workers", 2) as live:
+        yield live
+
+
+def counted(live):
+    text = live.get("/metrics").text
+    lines = [one for one in text.splitlines() if one.startswith("openset_samples_tot")]
+    return sum(float(line.split()[-1]) for line in lines)
+
+
+def ask(live, n):
+    logits, features = np.zeros((1, 3)), np.ones((1, 5))
+    for _ in range(n):  # each on a connection of its own
+        body = {"logits": logits.tolist(), "features": features.tolist()}
+        assert live.post(json=body).status_code == 200
+
+
+def children(live):
+    path = f"/proc/{live.process.pid}/task/{live.process.pid}/children"
+    with open(path, encoding="utf-8") as stream:  # noqa: PTH123  # of the kernel
+        pids = map(int, stream.read().split())
+    names = {pid: open(f"/proc/{pid}/cmdline").read() for pid in pids}  # noqa: PTH123, SIM115
+    return [pid for pid, name in names.items() if "spawn_main" in name]
+
+
+def test_whoever_is_asked_counts_for_all(two):
+    before = counted(two)
+    ask(two, 20)
+    assert {counted(two) - before for _ in range(6)} == {20.0}
+
+
+def test_one_that_dies_is_replaced_and_its_counts_stay(two):
+    ask(two, 6)
+    before, old = counted(two), children(two)
+    os.kill(old[0], signal.SIGKILL)
+    wait_until(lambda: len({*children(two)} - {*old}) == 1)
+    ask(two, 6)
+    assert counted(two) == before + 6
+
+
+def test_what_is_wrong_is_said_and_ends_the_server(folder, tmp_path):
+    for place, options in ((tmp_path / "none", []), (folder, ["--model", "none"])):
+        with pytest.raises(RuntimeError, match="none"), serving(place, *options):
+            pass
+    with serving(folder) as live, pytest.raises(RuntimeError, match=r"[Aa]ddress"):
+        with serving(folder, "--port", live.port):
+            pass

@@ -303,9 +303,9 @@ def test_a_network_gets_another_last_layer(tmp_path, monkeypatch):
     )
     rejector.save(tmp_path / "rejector")
     expected = rejector.predict(found)
-    served = serve.app(rejector, model=NAME, head=head, side=32)
-    files = [("file", (photos_of / name).read_bytes()) for name in found.ids]
-    answer = TestClient(served).post("/predict", files=files).json()
+    served = serve.app(rejector, network=extract.load(NAME, head=head, side=32))
+    files = [("files", (photos_of / name).read_bytes()) for name in found.ids]
+    answer = TestClient(served).post("/predict/images", files=files).json()
     assert answer["decisions"] == expected.tolist()
 
     given = []  # writing the graph itself is tested elsewhere, and takes seconds

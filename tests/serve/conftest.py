@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests.serve.live import serving
 
 from openset import Outputs, Rejector, detectors
 from openset.rejector import SetRule
-from tests.serve.live import serving
 
 CLASSES = ("cat", "dog", "eel")
 
@@ -85,8 +85,9 @@ def by_pixels():
     """Make a tiny network for images, and a rejector of its outputs."""
     torch = pytest.importorskip("torch", reason="the extra torch")
     pytest.importorskip("PIL", reason="the extra vision")
-    from openset import extract  # noqa: PLC0415  # needs torch
     from tests.serve.test_images import as_calibrated  # noqa: PLC0415
+
+    from openset import extract  # noqa: PLC0415  # needs torch
 
     torch.manual_seed(0)
     layers = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(3 * 16 * 16, 4))

@@ -7,7 +7,6 @@ import sys
 from contextlib import contextmanager
 
 import httpx
-
 from tests.waiting import PATIENCE
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
+from tests.serve.conftest import npz, split
 
 from openset import Outputs, Rejector, detectors, extract, serve
 from openset._types import MissingExtraError
-from tests.serve.conftest import npz, split
 
 ALL = "-inf"
 
@@ -102,16 +102,16 @@ def test_invalid_samples_are_refused_or_marked(by_logits, test_split):
     body = npz(logits=logits)
     answer = TestClient(serve.app(by_logits)).post("/predict/npz", content=body)
     assert answer.status_code == 422
-    assert "2 samples" in answer.json()["detail"]
+    assert "must be free of NaN" in answer.json()["detail"]
     client = TestClient(serve.app(by_logits, invalid="reject"))
     found = client.post("/predict/npz", content=body).json()
-    decided = by_logits.decide(
-        Outputs(logits=logits, invalid="keep"), invalid="reject"
-    )
+    decided = by_logits.decide(Outputs(logits=logits, invalid="keep"), invalid="reject")
     assert found["decisions"] == decided.labels.tolist()
     assert np.flatnonzero(found["invalid"]).tolist() == [3, 5]
     assert found["known"][3] is None
-    assert 'openset_samples_total{decision="invalid"} 2.0' in client.get("/metrics").text
+    assert (
+        'openset_samples_total{decision="invalid"} 2.0' in client.get("/metrics").text
+    )
 
 
 def test_answers_hold_the_sets_of_predict(with_sets, test_split):
@@ -123,18 +123,32 @@ def test_answers_hold_the_sets_of_predict(with_sets, test_split):
     assert max(map(len, found["sets"])) > 1
 
 
-def test_rows_and_texts_go_through_a_network():
-    torch = pytest.importorskip("torch", reason="the extra torch")
-    network = extract.load(torch.nn.Sequential(torch.nn.Linear(5, 3)), side=None)
+def test_rows_of_numbers_go_through_a_network(tmp_path):
+    onnx = pytest.importorskip("onnx", reason="the extra onnx")
+    make, kind = onnx.helper, onnx.TensorProto.FLOAT
+    weight = onnx.numpy_helper.from_array(np.eye(5, 3, dtype=np.float32), "w")
+    graph = make.make_graph(
+        [make.make_node("MatMul", ["x", "w"], ["logits"])],
+        "network",
+        [make.make_tensor_value_info("x", kind, ["n", 5])],
+        [make.make_tensor_value_info("logits", kind, ["n", 3])],
+        [weight],
+    )
+    opset = [make.make_opsetid("", 18)]
+    model = make.make_model(graph, opset_imports=opset, ir_version=8)
+    onnx.save(model, tmp_path / "network.onnx")
+    network = extract.load(tmp_path / "network.onnx")
     rows = np.asarray(split(1, 40, unknown=0).features, np.float32)
-    if network.kind != "table":
-        pytest.skip("modules are networks for images")
-    known = network.apply(rows, labels=np.zeros(40, int), progress=False)
+    outputs = network.apply(rows, labels=np.zeros(40, int), progress=False)
     fitted = detectors.MaxLogit().fit()
-    rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr")
+    rejector = Rejector.calibrate(fitted, known=outputs, objective="at_tpr")
     client = TestClient(serve.app(rejector, network=network))
     answer = client.post("/predict", json={"inputs": rows.tolist()})
-    assert answer.json()["decisions"] == rejector.predict(known).tolist()
+    assert answer.json()["decisions"] == rejector.predict(outputs).tolist()
+    answer = client.post("/predict/npz", content=npz(inputs=rows))
+    assert answer.json()["decisions"] == rejector.predict(outputs).tolist()
+    for wrong in ({"logits": [[1.0, 2.0, 3.0]]}, {"inputs": [[1.0, 2.0]]}):
+        assert client.post("/predict", json=wrong).status_code == 422
 
 
 def test_metrics_count_what_happened(by_logits, test_split):

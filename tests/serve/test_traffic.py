@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
+from tests.serve.conftest import npz
+from tests.serve.live import serving
 
 from openset import Outputs, serve, watch
 from openset.serve import traffic
 from openset.serve.traffic import Traffic
-from tests.serve.conftest import npz
-from tests.serve.live import serving
 
 
 def batch(n, seed=0, *, features=False):
@@ -90,4 +90,4 @@ def test_watch_reads_what_a_server_logged(
     joined = Outputs.concat(read(tmp_path / "log"))
     order = np.argsort([int(one.removesuffix(".png")) for one in joined.ids])
     assert (joined.logits[order] == test_split.logits).all()
-    assert watch.read(tmp_path / "log", by_logits)
+    assert len(watch.read(by_logits, tmp_path / "log").scores) == 200

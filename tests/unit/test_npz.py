@@ -10,8 +10,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from openset import ArtefactError, Outputs, Scores, _npz
-from openset.serve import _arrays
-from openset.serve._errors import RequestError
+from openset.serve import arrays
 
 HUGE = 16 << 20
 
@@ -57,8 +56,8 @@ def test_a_file_that_lies_about_its_size_takes_no_memory(method, tmp_path):
 def test_a_request_that_lies_about_its_size_takes_no_memory(method):
     content = forged(method)
     tracemalloc.start()
-    with pytest.raises(RequestError) as refused:
-        _arrays.from_npz(content, {"logits"}, max_bytes=1 << 20)
+    with pytest.raises(arrays.RequestError) as refused:
+        arrays.from_npz(content, max_bytes=1 << 20)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert refused.value.status == 400

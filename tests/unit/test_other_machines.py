@@ -3,7 +3,6 @@
 import errno
 import os
 import re
-import socket
 import stat
 import subprocess
 import sys
@@ -201,27 +200,6 @@ def test_all_cores_are_those_that_this_process_may_use(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
     assert _backends.cores() == 1
     assert _backends.pool("loky", -1, None).jobs == 1
-
-
-def test_a_port_in_use_is_not_shared():
-    run = pytest.importorskip("openset.serve._run", reason="the extra serve")
-    with run._listening("127.0.0.1", 0, is_v6=False) as first:
-        port = first.getsockname()[1]
-        with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1 port {port}"):
-            run._listening("127.0.0.1", port, is_v6=False)
-
-
-def test_a_server_on_windows_owns_its_port(monkeypatch):
-    """There, what SO_REUSEADDR allows is to take the port of a running server."""
-    run = pytest.importorskip("openset.serve._run", reason="the extra serve")
-    options = []
-    monkeypatch.setattr(run.sys, "platform", "win32")
-    monkeypatch.setattr(socket, "SO_EXCLUSIVEADDRUSE", -5, raising=False)
-    monkeypatch.setattr(
-        socket.socket, "setsockopt", lambda _, *given: options.append(given)
-    )
-    run._listening("127.0.0.1", 0, is_v6=False).close()
-    assert options == [(socket.SOL_SOCKET, -5, 1)]
 
 
 SCORES = "labels,predicted,known\na,a,0.9\nb,b,0.8\nunknown,a,0.3\nunknown,b,0.85\n"

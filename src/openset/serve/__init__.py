@@ -128,6 +128,8 @@ def run(
     if workers > 1 and hasattr(application, "router"):
         rule = "a function that returns one, for several workers"
         _check.fail(caller, "application", rule, "an application", error=TypeError)
+    if workers == 1 and not hasattr(application, "router"):
+        application = application()  # its errors come first
     # The processes share the cores; libraries read this when they are loaded.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // workers)))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -137,7 +139,8 @@ def run(
         socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as one,
         tempfile.TemporaryDirectory(prefix="openset-serve-") as folder,
     ):
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name == "posix":  # elsewhere it means to take the port of another
+            one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         one.bind((host, port))
         one.listen(2048)  # who connects before all is loaded waits
         where = f"[{host}]" if ":" in host else host

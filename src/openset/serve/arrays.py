@@ -87,54 +87,43 @@ def from_npz(content: bytes, *, max_bytes: int) -> dict[str, NDArray[Any]]:
 
 def need_texts(arrays: Mapping[str, NDArray[Any]], width: int | None) -> None:
     """Raise unless the texts of an archive are as many as its numbers need."""
-    n = max((len(arrays[name]) for name in NUMBERS if name in arrays), default=0)
+    n = next(
+        (a.shape[0] for name, a in arrays.items() if name in NUMBERS and a.ndim), 0
+    )
     shapes = {"ids": (n,), "classes": (width,), "input_step": ()}
     for name, shape in shapes.items():
         if name in arrays and arrays[name].shape not in (shape, (0,)):
             refuse(422, name, f"texts of shape {shape}", f"shape {arrays[name].shape}")
 
 
-class Images:
-    """PNG and JPEG files as a sequence of arrays (h, w, 3), decoded when used.
+def images(files: Sequence[bytes], *, keep: bool) -> lazy_inputs.ImageFiles:
+    """Return PNG and JPEG files, decoded when used; their pixels are counted before.
 
-    Their pixels are counted before any is decoded.
+    One that is no image is refused; with `keep` it is left to the network, which marks
+    the sample as invalid.
     """
-
-    def __init__(self, files: Sequence[bytes], *, keep: bool) -> None:
-        self._pillow = _extras.optional("openset.serve", "PIL.Image", name="vision")
-        self._files, self._keep = files, keep
-        n_pixels = 0
-        for i in range(len(files)):
-            try:
-                opened = self._opened(i)
-            except (lazy_inputs.DamagedImageError, RequestError):
-                if not keep:
-                    raise
-                continue
+    pillow = _extras.optional("openset.serve", "PIL.Image", name="vision")
+    streams: list[Any] = []
+    n_pixels = 0
+    for i, content in enumerate(files):
+        stream = io.BytesIO(content)
+        try:
+            opened = pillow.open(stream, formats=("PNG", "JPEG"))
             n_pixels += opened.width * opened.height
-        if n_pixels > _MOST_PIXELS:
-            refuse(413, "the images", f"of at most {_MOST_PIXELS} pixels", n_pixels)
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def __getitem__(self, i: int) -> NDArray[np.uint8]:
-        opened = self._opened(i)
-        try:
-            # As in training, the orientation in the EXIF data is not applied.
-            return np.asarray(lazy_inputs.converted(opened))
-        except Exception as error:
-            self._refuse(i, error)
-
-    def _opened(self, i: int) -> Any:
-        stream = io.BytesIO(self._files[i])
-        try:
-            return self._pillow.open(stream, formats=("PNG", "JPEG"))
         except Exception as error:  # Pillow raises many kinds for damaged files
-            self._refuse(i, error)
+            if not keep:
+                refuse(400, f"file {i}", "a PNG or JPEG image", type(error).__name__)
+            stream = io.BytesIO()
+        streams.append(stream)
+    if n_pixels > _MOST_PIXELS:
+        refuse(413, "the images", f"of at most {_MOST_PIXELS} pixels", n_pixels)
+    names = tuple(f"file {i}" for i in range(len(streams)))
+    return lazy_inputs.ImageFiles(tuple(streams), names=names)
 
-    def _refuse(self, i: int, error: Exception) -> NoReturn:
-        msg = f"file {i} must be a PNG or JPEG image, got {type(error).__name__}"
-        if self._keep:  # the network marks the sample as invalid
-            raise lazy_inputs.DamagedImageError(msg) from error
-        refuse(400, f"file {i}", "a PNG or JPEG image", type(error).__name__)
+
+def example() -> lazy_inputs.ImageFiles:
+    """Return an image, to try a network out."""
+    pillow = _extras.optional("openset.serve", "PIL.Image", name="vision")
+    pixels = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    pillow.fromarray(pixels).save(stream := io.BytesIO(), "PNG")
+    return images([stream.getvalue()], keep=False)

@@ -12,7 +12,7 @@ from openset._types import UNKNOWN
 from openset._version import __version__
 from openset.outputs import Outputs
 from openset.rejector import Decisions, Invalid, Rejector, need_rejector
-from openset.serve.arrays import RequestError, need_texts, refuse
+from openset.serve.arrays import RequestError, example, need_texts, refuse
 from openset.serve.traffic import Traffic
 
 _CALLER = "openset.serve.app"
@@ -42,13 +42,10 @@ class Decider:
             from openset.extract import Odin  # noqa: PLC0415  # needs torch
 
             self._step = {"step": Odin.of(rejector.input_step)}
-        sample: Any = "a text"
-        if network.kind == "image":
-            rng = np.random.default_rng(0)
-            sample = rng.integers(0, 256, (64, 64, 3), dtype=np.uint8)
         if network.kind != "table":  # how wide its rows are, requests will show
+            inputs: Any = example() if network.kind == "image" else ["a text"]
             try:
-                rejector.decide(self._run([sample]), invalid="reject")
+                rejector.decide(self._run(inputs), invalid="reject")
             except Exception as error:
                 error.add_note(f"{_CALLER}: while trying out the network")
                 raise

@@ -42,9 +42,9 @@ class Metrics:
             multiprocess_mode="sum",
             registry=one,
         )
-        grids = [np.quantile(grid, _SHARES) for grid in rejector.reference.values()]
-        edges = np.unique(np.concatenate(grids))
-        self._edges = [*edges[np.isfinite(edges)].tolist(), np.inf]
+        finite = [grid[np.isfinite(grid)] for grid in rejector.reference.values()]
+        grids = [np.quantile(grid, _SHARES) for grid in finite if grid.size]
+        self._edges = np.unique([*np.ravel(grids), np.inf]).tolist()
 
     def request(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request."""

@@ -125,7 +125,7 @@ class Routes:
         if network is None or network.kind != "image":
             refuse(422, "the request", "arrays: no network for images is here", "files")
         contents = [one.file.read() for one in files]
-        images = arrays.Images(contents, keep=self.decider.invalid == "reject")
+        images = arrays.images(contents, keep=self.decider.invalid == "reject")
         names = [one.filename or "" for one in files]
         return self.decided({"inputs": images}, threshold, names)
 

@@ -115,7 +115,6 @@ def test_the_file_is_named_and_nothing_is_printed_before(
         ("check scores.npz", "openset check: scores.npz must be a folder, got a file"),
         ("demo --out scores.npz", "openset demo: --out must be a folder, got scores"),
         ("calibrate --run missing --out new", "no such folder: missing"),
-        ("serve rejector --model missing", "openset serve: --model must be an ONNX"),
         ("serve rejector --log logs --log-rate 3", "openset serve: --log-rate must be"),
         ("serve rejector --std 1,0,1", "--std must be three positive numbers"),
         ("compare .", "Give its files: openset compare ./*.npz"),

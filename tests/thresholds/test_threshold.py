@@ -45,7 +45,7 @@ def test_it_is_printed_with_what_was_asked_for(changes, text):
 
 def test_plain_tuples_become_named_ones_and_numbers_are_checked():
     made = by_hand()
-    assert (made.n_known, made.n_unknown) == (made.n.known, made.n.unknown) == (90, 10)
+    assert (made.n.known, made.n.unknown) == (90, 10)
     assert (made.interval.low, made.rate.name) == (0.4, "tpr")
     for bad in (np.nan, "x", None):
         with pytest.raises(ValueError, match="Threshold: threshold must be a number"):

@@ -8,46 +8,24 @@ share of unknown samples in operation. To choose among detectors, see
 :mod:`openset.selection`.
 """
 
-from openset.thresholds.by_name import (
-    check_options,
-    choose_by,
-    needs_unknowns,
-    objectives,
-)
-from openset.thresholds.calibration import Caution, Report, report
-from openset.thresholds.fingerprint import Fingerprint
-from openset.thresholds.objectives import (
-    at_fpr,
-    at_tpr,
-    by_cost,
-    conformal,
-    osa,
-    worst_group,
-)
-from openset.thresholds.operation import Operation, operate
-from openset.thresholds.threshold import Threshold
-from openset.thresholds.traffic import Expected, Prevalence, at_prevalence, prevalence
-
-__all__ = [
-    "Caution",
-    "Expected",
-    "Fingerprint",
-    "Operation",
-    "Prevalence",
-    "Report",
-    "Threshold",
-    "at_fpr",
-    "at_prevalence",
-    "at_tpr",
-    "by_cost",
-    "check_options",
-    "choose_by",
-    "conformal",
-    "needs_unknowns",
-    "objectives",
-    "operate",
-    "osa",
-    "prevalence",
-    "report",
-    "worst_group",
-]
+from openset.thresholds.by_name import check_options as check_options
+from openset.thresholds.by_name import choose_by as choose_by
+from openset.thresholds.by_name import needs_unknowns as needs_unknowns
+from openset.thresholds.by_name import objectives as objectives
+from openset.thresholds.calibration import Caution as Caution
+from openset.thresholds.calibration import Report as Report
+from openset.thresholds.calibration import report as report
+from openset.thresholds.fingerprint import Fingerprint as Fingerprint
+from openset.thresholds.objectives import at_fpr as at_fpr
+from openset.thresholds.objectives import at_tpr as at_tpr
+from openset.thresholds.objectives import by_cost as by_cost
+from openset.thresholds.objectives import conformal as conformal
+from openset.thresholds.objectives import osa as osa
+from openset.thresholds.objectives import worst_group as worst_group
+from openset.thresholds.operation import Operation as Operation
+from openset.thresholds.operation import operate as operate
+from openset.thresholds.threshold import Threshold as Threshold
+from openset.thresholds.traffic import Expected as Expected
+from openset.thresholds.traffic import Prevalence as Prevalence
+from openset.thresholds.traffic import at_prevalence as at_prevalence
+from openset.thresholds.traffic import prevalence as prevalence

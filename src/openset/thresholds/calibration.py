@@ -17,7 +17,7 @@ from openset.thresholds.kinds import (
     is_synthetic,
     new_kind,
 )
-from openset.thresholds.threshold import Rate, Threshold, need_threshold
+from openset.thresholds.threshold import Rate, Threshold
 from openset.thresholds.traffic import at_prevalence
 
 _EDGE = 0.005  # share of scores beyond a threshold that is at the edge of them
@@ -152,14 +152,13 @@ class Report:
                 f"{span.low:.2f} and {span.high:.2f} ({span.level:.0%}) on kinds like "
                 "these; worse for unknowns that resemble your classes",
             )
-        told = [
-            f"{precision:.0%} if {share:.0%} of all samples are unknown"
-            for share in _SHARES
-            if rates.n_unknown
-            and (precision := at_prevalence(rates, share).unknown_precision) is not None
-        ]
-        if told:
-            text = ", ".join(told) + ", for unknowns like those of the calibration"
+        if rates.n_unknown and rates.n_rejected:
+            shares = [
+                f"{at_prevalence(rates, p).unknown_precision:.0%} if {p:.0%} of all "
+                "samples are unknown"
+                for p in _SHARES
+            ]
+            text = f"{', '.join(shares)}, for unknowns like those of the calibration"
             yield "unknowns among rejected", text
 
     def __str__(self) -> str:
@@ -227,12 +226,12 @@ def report(
     (1.0, 'far', ('CAL004', 'CAL011'))
     """
     need_known("thresholds.report", scores)
-    need_threshold("thresholds.report", threshold)
+    rule, remedy = "a Threshold", "Choose it on these scores: thresholds.osa(scores)"
+    _check.instance(
+        "thresholds.report", "threshold", threshold, Threshold, rule=rule, remedy=remedy
+    )
     rates = threshold.rates(scores)
-    cautions = [
-        *_collapse(scores, threshold, rates),
-        *_labels(scores, rates),
-    ]
+    cautions = [*_collapse(scores, threshold, rates), *_labels(scores, rates)]
     rows: tuple[dict[str, Any], ...] = ()
     new = None
     if scores.n_unknown:
@@ -244,15 +243,14 @@ def report(
         cautions += _of_kinds(table, kinds, threshold)
         lost = None if near is None else _near_regret(scores, near, rates.tpr, table)
         cautions += _near(lost)
-        few = {f" of {row['group']}" * (len(kinds) > 1): row["n"] for row in kinds}
     else:
+        kinds = []
         message = (
             "no unknown samples were used, so the share of unknowns that is rejected "
             "is not known. Give some as surrogate"
         )
         cautions.append(Caution("CAL010", message))
-        few = {}
-    cautions += _few(scores.n_known, few)
+    cautions += _few(scores.n_known, kinds)
     by_code = sorted(cautions, key=lambda one: one.code)
     return Report(threshold, rates, rows, new, tuple(by_code))
 
@@ -364,10 +362,14 @@ def _near_regret(scores: Scores, near: Scores, tpr: float, table: ByGroup) -> fl
     return float(osa.max() - osa[np.abs(share - tpr).argmin()])
 
 
-def _few(n_known: int, of_kinds: dict[str, int]) -> Iterator[Caution]:
-    sizes = {"known samples": n_known}
-    sizes |= {f"unknown samples{kind}": n for kind, n in of_kinds.items()}
-    few = [f"{n} {what}" for what, n in sizes.items() if n < _FEW]
+def _few(n_known: int, kinds: list[dict[str, Any]]) -> Iterator[Caution]:
+    of_kind = " of {group}" if len(kinds) > 1 else ""
+    few = [f"{n_known} known samples"] * (n_known < _FEW)
+    few += [
+        ("{n} unknown samples" + of_kind).format(**row)
+        for row in kinds
+        if row["n"] < _FEW
+    ]
     if few:
         yield Caution("CAL004", f"few calibration samples: {', '.join(few)}")
 

@@ -72,16 +72,10 @@ def osa(
     weight = _weight("osa", scores, alpha, prefer)
     counts = ranking_counts(scores)
     best = optimum(counts, alpha=weight, prefer=prefer)
-    interval = of_osa(counts.rates(best.threshold), best.alpha)
-    return _made(
-        "osa",
-        scores,
-        value=best.threshold,
-        span=Span(best.low, best.high),
-        rate=Rate("osa", best.value, interval),
-        target=best.alpha,
-        alpha=best.alpha,
-    )
+    rate = Rate("osa", best.value, of_osa(counts.rates(best.threshold), best.alpha))
+    weights = {"target": best.alpha, "alpha": best.alpha}
+    span = Span(best.low, best.high)
+    return _made("osa", scores, best.threshold, span, rate, **weights)
 
 
 def worst_group(
@@ -123,15 +117,12 @@ def worst_group(
     hardest = int(table.osa[:, at].argmin())
     value, reached = float(table.values[at]), float(table.osa[hardest, at])
     rates = table.rates(ranking_counts(scores).rates(value), value)[hardest]
-    return _made(
-        "worst_group",
-        scores,
-        value=value,
-        span=_span(table.values, start, stop),
-        rate=Rate("osa of the hardest group", reached, of_osa(rates, weight)),
-        target=weight,
-        alpha=weight,
+    rate = Rate("osa of the hardest group", reached, of_osa(rates, weight))
+    span, weights = (
+        _span(table.values, start, stop),
+        {"target": weight, "alpha": weight},
     )
+    return _made("worst_group", scores, value, span, rate, **weights)
 
 
 def by_cost(
@@ -197,14 +188,9 @@ def by_cost(
     least = of_known * (c.n_known - n_accepted) * false
     least += of_known * (n_accepted - n_correct) * wrong
     least += of_unknown * int(c.unknown[at]) * missed
-    return _made(
-        "by_cost",
-        scores,
-        value=float(c.values[at]),
-        span=_span(c.values, start, stop),
-        rate=Rate("cost", float(least), None),
-        alpha=float(weight),
-    )
+    value, span = float(c.values[at]), _span(c.values, start, stop)
+    rate = Rate("cost", float(least), None)
+    return _made("by_cost", scores, value, span, rate, alpha=float(weight))
 
 
 def at_fpr(scores: Scores, fpr: float = 0.05) -> Threshold:
@@ -239,15 +225,9 @@ def at_fpr(scores: Scores, fpr: float = 0.05) -> Threshold:
             "which no threshold rejects"
         )
         _check.fail(caller, "fpr", rule, fpr)
-    hits = int(counts.unknown[level])
-    return _made(
-        "at_fpr",
-        scores,
-        value=float(counts.values[level]),
-        span=_span(counts.values, level, level + 1),
-        rate=_share("fpr", hits, scores.n_unknown),
-        target=float(fpr),
-    )
+    span = _span(counts.values, level, level + 1)
+    reached = _share("fpr", int(counts.unknown[level]), scores.n_unknown)
+    return _made("at_fpr", scores, span.high, span, reached, target=float(fpr))
 
 
 def at_tpr(scores: Scores, tpr: float = 0.95) -> Threshold:
@@ -272,14 +252,9 @@ def at_tpr(scores: Scores, tpr: float = 0.95) -> Threshold:
     _check.some_known(caller, scores.n_known)
     counts = ranking_counts(scores)
     level = int(np.searchsorted(counts.known, ceil(rate * scores.n_known)))
-    return _made(
-        "at_tpr",
-        scores,
-        value=float(counts.values[level]),
-        span=_span(counts.values, level, level + 1),
-        rate=_share("tpr", int(counts.known[level]), scores.n_known),
-        target=float(tpr),
-    )
+    span = _span(counts.values, level, level + 1)
+    reached = _share("tpr", int(counts.known[level]), scores.n_known)
+    return _made("at_tpr", scores, span.high, span, reached, target=float(tpr))
 
 
 def conformal(
@@ -348,15 +323,9 @@ def conformal(
         )
         interval = Interval(float(ends[0]), float(ends[1]), CONFIDENCE, "Beta")
     span = _span(counts.values, start, stop)
-    return _made(
-        "conformal",
-        scores,
-        value=span.high,
-        span=span,
-        # What a new known sample meets on average (ties only lower it).
-        rate=Rate("false_unknown", rank / (n + 1), interval),
-        target=float(error_rate),
-    )
+    # What a new known sample meets on average (ties only lower it).
+    rate = Rate("false_unknown", rank / (n + 1), interval)
+    return _made("conformal", scores, span.high, span, rate, target=float(error_rate))
 
 
 def _weight(name: str, scores: Scores, alpha: Alpha, prefer: Prefer) -> Fraction:
@@ -377,23 +346,16 @@ def _share(name: str, hits: int, n: int) -> Rate:
     return Rate(name, hits / n, wilson(hits, n, CONFIDENCE))
 
 
-def _made(
-    method: str,
-    scores: Scores,
-    *,
-    value: float,
-    span: Span,
-    rate: Rate,
-    target: float | None = None,
-    alpha: float | None = None,
+def _made(  # the same five in each
+    method: str, scores: Scores, value: float, span: Span, rate: Rate, **facts: float
 ) -> Threshold:
     return Threshold(
         value=value,
         method=method,
-        target=target,
+        target=facts.get("target"),
         n=Count(scores.n_known, scores.n_unknown),
         interval=span,
         rate=rate,
-        alpha=alpha,
+        alpha=facts.get("alpha"),
         fingerprint=Fingerprint.of(scores),
     )

@@ -130,16 +130,6 @@ class Threshold:
             f"{self.n.unknown} unknown samples"
         )
 
-    @property
-    def n_known(self) -> int:
-        """Number of known samples it was chosen on."""
-        return self.n.known
-
-    @property
-    def n_unknown(self) -> int:
-        """Number of unknown samples it was chosen on."""
-        return self.n.unknown
-
     def accepts(self, scores: Scores) -> NDArray[np.bool_]:
         """Return a mask of the samples that are accepted as known."""
         return scores.known >= self.value
@@ -176,14 +166,9 @@ class Threshold:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; ±inf become text."""
-        plain: dict[str, Any] = {
-            "value": self.value,
-            "method": self.method,
-            "target": self.target,
+        plain = asdict(self) | {
             "n": self.n._asdict(),
             "interval": self.interval._asdict(),
-            "rate": asdict(self.rate),
-            "alpha": self.alpha,
             "fingerprint": self.fingerprint and self.fingerprint.to_dict(),
         }
         return _without_infinity(plain)
@@ -240,14 +225,6 @@ def of_osa(rates: Rates, alpha: float) -> Interval:
         up += (weight * (one.high - share)) ** 2
     low, high = max(value - sqrt(down), 0.0), min(value + sqrt(up), 1.0)
     return Interval(low, high, CONFIDENCE, "Wilson, summed")
-
-
-def need_threshold(caller: str, threshold: object) -> None:
-    """Raise TypeError unless this is a `Threshold`."""
-    remedy = "Choose it on calibration scores: thresholds.osa(calibration)"
-    _check.instance(
-        caller, "threshold", threshold, Threshold, rule="a Threshold", remedy=remedy
-    )
 
 
 def _without_infinity(value: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 from pytest import approx  # noqa: PT013
 
 from openset import Scores, metrics
-from openset.metrics.counts import ranking_counts
+from openset.metrics.counts import class_counts, ranking_counts
 
 EDGE = [np.inf, -np.inf, 0.0, -0.0]
 
@@ -121,3 +121,38 @@ def test_classes_need_not_be_numbered_without_gaps():
     assert second.confusion.classes.tolist() == [3, 8]
     frame = second.confusion.to_frame()
     assert list(frame.columns) == list(frame.index) == ["3", "8", "unknown"]
+
+
+@pytest.mark.parametrize("decimals", [1, 4, None])
+def test_runs_that_are_merged_in_parts_are_counted_as_one(decimals):
+    rng = np.random.default_rng(0)
+    n = 500_000
+    known = rng.normal(size=n)
+    known[:3] = -np.inf, np.inf, -0.0
+    labels = rng.integers(-1, 3, n)
+    scores = Scores(
+        labels=labels,
+        predicted=rng.integers(0, 3, n),
+        known=known if decimals is None else known.round(decimals),
+    )
+    counts = ranking_counts(scores)
+    values, at = np.unique(scores.known, return_inverse=True)
+    assert counts.values[1:].tolist() == values[::-1].tolist()
+    for column, mask in (
+        (counts.known, ~scores.is_unknown),
+        (counts.correct, scores.is_correct),
+        (counts.unknown, scores.is_unknown),
+    ):
+        above = np.bincount(at[mask], minlength=values.size)[::-1].cumsum()
+        np.testing.assert_array_equal(column, np.r_[0, above])
+    of_class = class_counts(scores, 0.5)
+    accepted = scores.known >= 0.5
+    for c in range(3):
+        mine = scores.predicted == c
+        assert of_class.support[c] == np.count_nonzero(labels == c)
+        assert of_class.hits[c] == np.count_nonzero(mine & (labels == c) & accepted)
+        wrong = mine & (labels != c) & (labels >= 0)
+        assert of_class.closed_false[c] == np.count_nonzero(wrong)
+        assert of_class.false_known[c] == np.count_nonzero(wrong & accepted)
+        missed = np.count_nonzero(mine & (labels < 0) & accepted)
+        assert of_class.false_unknown[c] == missed

@@ -19,7 +19,6 @@ from openset.metrics.at_threshold import (
     urr,
     youden,
 )
-from openset.metrics.counts import Rates
 from openset.metrics.curves import (
     OSACurve,
     OSCRCurve,
@@ -51,6 +50,7 @@ from openset.metrics.ranking import (
     openauc,
     partial_openauc,
 )
+from openset.metrics.rates import Rates
 from openset.metrics.registry import Metric, get, names, register, sections, table
 from openset.metrics.selective import (
     RiskCoverageCurve,

@@ -5,26 +5,29 @@ value per replicate.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, lcm
-from typing import Any, Literal, NamedTuple, Self, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
-from openset._types import UndefinedMetricError
+from openset.metrics.rates import Rates
 from openset.metrics.sums import (
     Floats,
     Numbers,
     RankingSums,
+    on_all_cores,
     ranking_sums,
     risk_sums,
 )
-from openset.scores import Scores, need_scores
+from openset.scores import Scores
+
+_PART = 1 << 17  # scores of a kind merged at a time, at most: they stay in the cache
 
 Prefer = Literal["smallest", "highest", "widest"]
 
@@ -56,82 +59,6 @@ def weight_of(
     if isinstance(alpha, str):  # a number was meant, or another word
         _check.fail(caller, "alpha", "a number in [0, 1] or 'counts'", repr(alpha))
     return _check.rate(caller, "alpha", alpha)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rates:
-    """How many samples of each kind are accepted or rejected, and their shares.
-
-    `n_correct`: known samples whose predicted class is right, accepted or not. A rate
-    of a side without samples raises `UndefinedMetricError`.
-    """
-
-    n_known: int
-    n_unknown: int
-    n_correct: int
-    n_accepted_known: int
-    n_accepted_correct: int
-    n_rejected_unknown: int
-
-    @classmethod
-    def of(cls, scores: Scores, accepted: NDArray[np.bool_]) -> Self:
-        """Count the decisions; `accepted` has one entry per sample."""
-        need_scores("Rates.of", scores)
-        n_accepted_unknown = int(np.count_nonzero(accepted & scores.is_unknown))
-        return cls(
-            n_known=scores.n_known,
-            n_unknown=scores.n_unknown,
-            n_correct=int(np.count_nonzero(scores.is_correct)),
-            n_accepted_known=int(np.count_nonzero(accepted)) - n_accepted_unknown,
-            n_accepted_correct=int(np.count_nonzero(accepted & scores.is_correct)),
-            n_rejected_unknown=scores.n_unknown - n_accepted_unknown,
-        )
-
-    @classmethod
-    def at(cls, scores: Scores, threshold: float) -> Self:
-        """Count the decisions of a threshold: accepted iff ``known >= threshold``."""
-        need_scores("Rates.at", scores)
-        return cls.of(scores, scores.known >= _check.threshold("Rates.at", threshold))
-
-    def against(self, *, n_unknown: int, n_rejected_unknown: int) -> Self:
-        """Return rates of the same known samples with another group of unknown ones."""
-        return replace(self, n_unknown=n_unknown, n_rejected_unknown=n_rejected_unknown)
-
-    @property
-    def n_rejected(self) -> int:
-        """Samples that are rejected, known or not."""
-        return self.n_known - self.n_accepted_known + self.n_rejected_unknown
-
-    @property
-    def accuracy(self) -> float:
-        """Share of known samples whose predicted class is right, without rejection."""
-        return self._share("accuracy", self.n_correct, "known")
-
-    @property
-    def ccr(self) -> float:
-        """Correct classification rate: known samples accepted with the right class."""
-        return self._share("ccr", self.n_accepted_correct, "known")
-
-    @property
-    def tpr(self) -> float:
-        """Share of known samples that are accepted."""
-        return self._share("tpr", self.n_accepted_known, "known")
-
-    @property
-    def urr(self) -> float:
-        """Unknown rejection rate: share of unknown samples that are rejected."""
-        return self._share("urr", self.n_rejected_unknown, "unknown")
-
-    def osa(self, alpha: float) -> float:
-        """Open-set accuracy, ``alpha * ccr + (1 - alpha) * urr``."""
-        return alpha * self.ccr + (1 - alpha) * self.urr
-
-    def _share(self, rate: str, count: int, side: str) -> float:
-        n = self.n_known if side == "known" else self.n_unknown
-        if n == 0:
-            msg = f"{rate}: undefined without {side} samples, got 0 {side}"
-            raise UndefinedMetricError(msg)
-        return count / n
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,31 +141,48 @@ def ranking_counts(scores: Scores | RankingCounts) -> RankingCounts:
 def _counted(scores: Scores) -> RankingCounts:
     """Sort correct, wrong and unknown samples apart, then merge the three runs.
 
-    That is several times cheaper than one argsort, and exact for float64.
+    That is several times cheaper than one argsort, and exact for float64. Runs are
+    merged between cuts, by themselves: on all cores, in the cache.
     """
     is_wrong = ~(scores.is_correct | scores.is_unknown)
     kinds = (scores.is_correct, is_wrong, scores.is_unknown)
-    runs = np.concatenate([np.sort(scores.known[kind]) for kind in kinds])
-    order = runs.argsort(kind="stable")[::-1]  # finds the runs, and only merges: O(n)
-    values = np.concatenate([[np.inf], runs[order]])
-    n_correct = int(np.count_nonzero(scores.is_correct))
-    correct = _accumulated(order < n_correct)
-    unknown = _accumulated(order >= scores.n_known)
-    # Of each run of equal scores the last entry counts all; entry 0 is always kept.
-    is_last = np.append(values[1:] != values[:-1], True)
-    is_last[0] = True
-    rank = np.arange(values.size, dtype=unknown.dtype)
-    if not is_last.all():
-        values, rank = values[is_last], rank[is_last]
-        correct, unknown = correct[is_last], unknown[is_last]
+    if len(scores) < _PART:
+        runs = [np.sort(scores.known[kind]) for kind in kinds]
+    else:
+        runs = on_all_cores(lambda kind: np.sort(scores.known[kind]), kinds)
+    cuts = np.unique(np.concatenate([run[_PART::_PART] for run in runs]))
+    # Equal scores are never cut apart.
+    edges = [[0, *np.searchsorted(run, cuts), run.size] for run in runs]
+
+    def merged(part: int) -> tuple[NDArray[Any], ...]:
+        correct, wrong, unknown = (
+            run[edge[part] : edge[part + 1]]
+            for run, edge in zip(runs, edges, strict=True)
+        )
+        joined = np.concatenate([correct, wrong, unknown])
+        order = joined.argsort(kind="stable")[::-1]  # finds the runs: O(n)
+        values = joined[order]
+        # Of each run of equal scores the last entry counts all.
+        is_last = np.append(values[1:] != values[:-1], True)[: values.size]
+        n_correct = np.cumsum(order < correct.size, dtype=kind_of_count)
+        n_unknown = np.cumsum(order >= correct.size + wrong.size, dtype=kind_of_count)
+        rank = np.arange(1, values.size + 1, dtype=kind_of_count)
+        return tuple(one[is_last] for one in (values, n_correct, n_unknown, rank))
+
+    kind_of_count = np.int32 if len(scores) < 2**31 - 1 else np.int64
+    parts = on_all_cores(merged, range(cuts.size, -1, -1))  # the best first
+    values = np.concatenate([[np.inf], *(part[0] for part in parts)])
+    columns: list[NDArray[Any]] = []
+    for i in (1, 2, 3):
+        column, start = np.zeros(values.size, kind_of_count), 1
+        for part in parts:
+            stop = start + part[i].size
+            np.add(part[i], column[start - 1], out=column[start:stop])
+            start = stop
+        columns.append(column)
+    correct, unknown, rank = columns
     arrays = (values, rank - unknown, correct, unknown)
     return RankingCounts(*map(_check.frozen, arrays))
-
-
-def _accumulated(flags: NDArray[np.bool_]) -> NDArray[Any]:
-    out = np.zeros(flags.size + 1, np.int32 if flags.size < 2**31 - 1 else np.int64)
-    np.cumsum(flags, out=out[1:])
-    return out
 
 
 class BestLevel(NamedTuple):
@@ -352,14 +296,39 @@ def class_counts(
     """
     if isinstance(scores, ClassCounts):
         return scores
-    n_classes = scores.classes.size
+    c = scores.classes.size
+    size = 2 * c * (c + 1)
+    if count is None and size <= len(scores):
+        block = max(_PART, 8 * size)
+
+        def counted(start: int) -> NDArray[np.intp]:
+            rows = slice(start, start + block)
+            label, predicted = positions(scores, rows)
+            accepted = scores.known[rows] >= threshold
+            return np.bincount((label * c + predicted) * 2 + accepted, minlength=size)
+
+        # How many are there of each combination?
+        starts = range(0, len(scores), block)
+        table = sum(on_all_cores(counted, starts), np.zeros(size)).reshape(c + 1, c, 2)
+        of_known, of_unknown = table[:c], table[c]
+        correct = np.einsum("iij->ij", of_known)  # its diagonal
+        closed_hits, hits = correct.sum(axis=1), correct[:, 1]
+        return ClassCounts(
+            support=of_known.sum(axis=(1, 2)),
+            closed_hits=closed_hits,
+            closed_false=of_known.sum(axis=(0, 2)) - closed_hits,
+            hits=hits,
+            false_known=of_known[..., 1].sum(axis=0) - hits,
+            false_unknown=of_unknown[:, 1],
+            n_unknown=of_unknown.sum(),
+        )
     label, predicted = positions(scores)
+    accepted = scores.known >= threshold
 
     def plain(chosen: NDArray[np.bool_], place: NDArray[np.intp]) -> Floats:
-        return np.bincount(place[chosen], minlength=n_classes).astype(np.float64)
+        return np.bincount(place[chosen], minlength=c).astype(np.float64)
 
     count = count or plain
-    accepted = scores.known >= threshold
     is_known, is_correct = ~scores.is_unknown, scores.is_correct
     hits = count(is_correct & accepted, label)
     closed_hits = count(is_correct, label)
@@ -374,13 +343,15 @@ def class_counts(
     )
 
 
-def positions(scores: Scores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def positions(
+    scores: Scores, rows: slice = slice(None)
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return labels and predictions as indices into `scores.classes` (unknown: C)."""
     classes = scores.classes
-    label, predicted = scores.labels, scores.predicted
+    label, predicted = scores.labels[rows], scores.predicted[rows]
     if classes[-1] != classes.size - 1:  # not 0..C-1
         label, predicted = (np.searchsorted(classes, x) for x in (label, predicted))
-    return np.where(scores.is_unknown, classes.size, label), predicted
+    return np.where(scores.is_unknown[rows], classes.size, label), predicted
 
 
 def ratio(part: Numbers, whole: Numbers) -> Numbers:

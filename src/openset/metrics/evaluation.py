@@ -43,6 +43,7 @@ class Evaluation(Mapping[str, float]):
     """
 
     scores: Scores
+    counts_: RankingCounts  # kept, so that the curves need no second sort
     values_: Mapping[str, float]
     intervals: Mapping[str, Interval]
     threshold: float | None
@@ -88,10 +89,6 @@ class Evaluation(Mapping[str, float]):
         )
 
     @cached_property
-    def _counts(self) -> RankingCounts:
-        return ranking_counts(self.scores)
-
-    @cached_property
     def oscr_curve(self) -> curves.OSCRCurve:
         """Correct classification rate over false positive rate."""
         return curves.oscr_curve(self.scores)
@@ -104,7 +101,7 @@ class Evaluation(Mapping[str, float]):
     @cached_property
     def osa_optimum(self) -> curves.Optimum:
         """The oracle threshold of open-set accuracy."""
-        return curves.optimum(self._counts)
+        return curves.optimum(self.counts_)
 
     @cached_property
     def sweep(self) -> curves.Sweep:
@@ -260,6 +257,7 @@ def evaluate(
         intervals |= {key: percentile(drawn[key], level) for key in wanted}
     return Evaluation(
         scores=scores,
+        counts_=counts,
         values_=values,
         intervals=intervals,
         threshold=threshold,
@@ -380,8 +378,10 @@ def _notes(
             f"{', '.join(coarse)} accepts none of them"
         )
     averaged = sorted({row.name for row in rows} & _OVER_ALL_CLASSES)
+    if not (scores.n_classes and averaged):
+        return
     n_present = np.unique(scores.labels[~scores.is_unknown]).size
-    if scores.n_classes and averaged and n_present < scores.n_classes:
+    if n_present < scores.n_classes:
         yield (
             f"{scores.n_classes - n_present} of the {scores.n_classes} classes have no "
             f"samples, and count in the averages of {', '.join(averaged)}. To average "

@@ -1,10 +1,10 @@
 """Sums over all levels of the counts, block by block, on all cores."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from openset.metrics.counts import RankingCounts
 
+T = TypeVar("T")
+U = TypeVar("U")
 Floats = NDArray[np.float64]
 Numbers: TypeAlias = Any
 """A number; of counts with leading axes, an array with one for each replicate."""
@@ -60,21 +62,22 @@ def _block(counts: "RankingCounts", start: int) -> Block:
     )
 
 
-def _total(counts: "RankingCounts", of_block: Callable[[Block], Floats]) -> Floats:
-    """Add up what a function gives for each block.
-
-    Blocks are independent, so they are spread over the cores; their sums are added in
-    the order of the blocks, so the number of threads changes no digit.
-    """
-    starts = _starts(counts)
-
-    def of_start(start: int) -> Floats:
-        return of_block(_block(counts, start))
-
-    if len(starts) < 8:  # not worth a pool
-        return sum(map(of_start, starts), np.zeros(()))
+def on_all_cores(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
+    """Return what a function gives for each item; NumPy lets threads run at once."""
+    if len(items) < 3:  # not worth a pool
+        return [function(item) for item in items]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return sum(pool.map(of_start, starts), np.zeros(()))
+        return list(pool.map(function, items))
+
+
+def _total(counts: "RankingCounts", of_block: Callable[[Block], Floats]) -> Floats:
+    """Add up what a function gives for each block, on all cores.
+
+    The sums are added in the order of the blocks, so the number of threads changes no
+    digit.
+    """
+    sums = on_all_cores(lambda start: of_block(_block(counts, start)), _starts(counts))
+    return sum(sums, np.zeros(()))
 
 
 def dot(a: Floats, b: Floats) -> Floats:

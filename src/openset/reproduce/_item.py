@@ -39,7 +39,7 @@ class Settings:
 class Content:
     """What an item found: tables, figures by name, and remarks.
 
-    A figure is anything that :func:`openset.report.draw` draws.
+    A figure is a `report.Display` or a figure of matplotlib.
     """
 
     tables: tuple[Table, ...] = ()

@@ -148,7 +148,10 @@ def _drawn(content: Content, out: Path) -> tuple[str, ...]:
     names = []
     for name, figure in content.figures.items():
         names.append(f"{name}.png")
-        report.draw(figure, out / names[-1])
+        if isinstance(figure, report.Display):
+            figure.plot(out / names[-1])
+        else:  # a figure of matplotlib
+            figure.savefig(out / names[-1])
     return tuple(names)
 
 

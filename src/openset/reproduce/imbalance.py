@@ -2,7 +2,7 @@
 
 from functools import partial
 
-from openset.reproduce import _imbalance_figures, _imbalance_study
+from openset.reproduce import _imbalance_study, figures
 from openset.reproduce._imbalance_study import SMALL
 from openset.reproduce._item import Item
 
@@ -15,7 +15,7 @@ ITEMS = (
         what="Known and unknown test samples over all pairs of class counts",
         needs="nothing",
         time="seconds",
-        make=_imbalance_figures.figure1,
+        make=figures.sample_counts,
     ),
     _item(
         name="class-imbalance-fig2",
@@ -23,7 +23,7 @@ ITEMS = (
         what="Metrics of random decisions under imbalance",
         needs="nothing",
         time="seconds",
-        make=_imbalance_figures.figure2,
+        make=figures.random_decisions,
     ),
     _item(
         name="class-imbalance-fig3",
@@ -31,15 +31,7 @@ ITEMS = (
         what="The four regions of the worked confusion matrix, and their scores",
         needs="nothing",
         time="seconds",
-        make=_imbalance_figures.figures3_and_4,
-    ),
-    _item(
-        name="class-imbalance-fig5",
-        number="Fig. 5",
-        what="Samples of a holdout problem",
-        needs="MNIST",
-        time="seconds",
-        make=_imbalance_figures.figure5,
+        make=figures.four_scores,
     ),
     _item(
         name="class-imbalance-table1",
@@ -56,13 +48,5 @@ ITEMS = (
         needs="CIFAR-10, SVHN; extra torch",
         time="minutes on two cores",
         make=partial(_imbalance_study.table1, SMALL),
-    ),
-    _item(
-        name="class-imbalance-halfpoint",
-        number="Table 1, Halfpoint",
-        what="By which definition of Halfpoint the printed cells are possible",
-        needs="nothing",
-        time="seconds",
-        make=_imbalance_figures.halfpoint,
     ),
 )

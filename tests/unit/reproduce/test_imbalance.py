@@ -5,15 +5,15 @@ import re
 import numpy as np
 import pytest
 
-from openset import Scores, bench, metrics, reproduce, runs
-from openset.reproduce import Settings, _imbalance_figures, _imbalance_study
+from openset import bench, metrics, reproduce, runs
+from openset.reproduce import Settings, _imbalance_study, figures
 from openset.reproduce._study import study_text
 
 SMALL = study_text("class-imbalance-small")
 
 
 def test_the_worked_example_has_the_matrices_of_figures_3_and_4():
-    scores = _imbalance_figures.worked_example()
+    scores = figures.worked_example()
     matrix = metrics.confusion(scores, 0.5).matrix
     assert matrix.tolist() == [
         [10, 3, 0, 2, 1],
@@ -29,40 +29,6 @@ def test_the_worked_example_has_the_matrices_of_figures_3_and_4():
         [0, 0, 13, 2],
         [4, 1, 0, 10],
     ]
-
-
-@pytest.mark.parametrize("over_unknown", [True, False])
-def test_scores_imply_the_rates_they_were_computed_from(rng, over_unknown):
-    labels = rng.choice([-1, 0, 1, 2, 3], 4000)
-    predicted = np.where(rng.random(4000) < 0.7, labels, rng.integers(0, 4, 4000))
-    predicted = np.where(predicted < 0, 0, predicted)
-    scores = scores_of(labels, predicted, rng)
-    half = metrics.halfpoint_score(
-        scores, 0.5, absent="zero" if over_unknown else "skip"
-    )
-    rejected, accepted, is_possible = _imbalance_figures.implied(
-        metrics.inner_score(scores),
-        metrics.outer_score(scores, 0.5),
-        half,
-        metrics.overall_score(scores, 0.5),
-        n_known=4,
-        over_unknown=over_unknown,
-    )
-    assert is_possible
-    assert rejected == pytest.approx(metrics.urr(scores, 0.5))
-    known = scores.known[~scores.is_unknown]
-    assert accepted == pytest.approx((known >= 0.5).mean())
-
-
-def scores_of(labels, predicted, rng):
-    """Return scores; known classes are accepted more often than unknown samples."""
-    known = np.where(labels < 0, rng.random(labels.size), rng.random(labels.size) + 0.3)
-    return Scores(labels=labels, predicted=predicted, known=known)
-
-
-def test_all_printed_cells_fit_the_mean_over_one_more_class_and_half_fit_the_other():
-    content = _imbalance_figures.halfpoint(Settings(out=None))
-    assert [row[1:] for row in content.tables[0].rows] == [(20, 20), (10, 20)]
 
 
 @pytest.mark.parametrize("name", ["class-imbalance-fig1", "class-imbalance-fig2",

@@ -1,0 +1,224 @@
+"""Figures 1 to 4 of the class-imbalance paper: counts, random decisions, four scores.
+
+Komorniczak and Ksieniewicz, "Taking class imbalance into account in open set
+recognition evaluation", 2024.
+"""
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from openset import _extras, metrics, protocols
+from openset.reproduce._item import Content, Settings
+from openset.reproduce._table import Table
+from openset.scores import Scores
+
+# Images per digit in MNIST, training and test part together, and what a fold tests.
+MNIST = (6903, 7877, 6990, 7141, 6824, 6313, 6876, 7293, 6825, 6958)
+_FOLDS = 2
+
+# Figs. 3 and 4: samples by true class (row; the last: unknown) and class, accepted and
+# rejected. The rejected ones are placed so that both the Inner and the Overall matrix
+# of the paper come out.
+ACCEPTED = (
+    (10, 3, 0, 2),
+    (1, 12, 0, 0),
+    (0, 0, 9, 1),
+    (1, 1, 0, 10),
+    (2, 1, 2, 0),
+)
+REJECTED = (
+    (1, 0, 0, 0),
+    (2, 0, 0, 0),
+    (0, 0, 4, 1),
+    (3, 0, 0, 0),
+    (10, 0, 0, 0),
+)
+
+
+def _canvas(width: float, height: float) -> Any:
+    """Return an empty figure: not of pyplot, which would keep it and open a window."""
+    module = _extras.optional("reproduce", "matplotlib.figure", name="report")
+    return module.Figure(figsize=(width, height), layout="constrained")
+
+
+def sample_counts(settings: Settings) -> Content:  # noqa: ARG001  # needs no folder
+    """Count known and unknown test samples of MNIST over all pairs of class counts.
+
+    With K known and U unknown classes drawn at random, their expected numbers are K and
+    U times the mean class size.
+    """
+    size = (np.array(MNIST) // _FOLDS).mean()
+    n_known, n_unknown = np.array(protocols.pairs(len(MNIST), min_known=2)).T
+    known, unknown = n_known * size, n_unknown * size
+    ratio = known / unknown
+    order = np.argsort(ratio)
+    rows = tuple(
+        (
+            int(n_known[i]),
+            int(n_unknown[i]),
+            protocols.openness(int(n_known[i]), int(n_known[i] + n_unknown[i])),
+            round(float(known[i])),
+            round(float(unknown[i])),
+            float(ratio[i]),
+        )
+        for i in (order[0], order[len(order) // 2], order[-1])
+    )
+    figure = _canvas(6, 5)
+    axes = figure.subplots()
+    largest = max(known.max(), unknown.max())
+    for shift, values, colour, label in (
+        (-0.15, known, "black", "known"),
+        (0.15, unknown, "white", "unknown"),
+    ):
+        area = 120 * values / largest  # by which dots are compared
+        axes.scatter(
+            n_known + shift,
+            n_unknown,
+            s=area,
+            c=colour,
+            edgecolors="black",
+            label=label,
+        )
+    axes.set(xlabel="known classes", ylabel="unknown classes")
+    axes.legend(title="test samples")
+    table = Table(
+        title="Pairs with the lowest, the middle and the highest ratio",
+        columns=(
+            "known classes",
+            "unknown classes",
+            "openness",
+            "known samples",
+            "unknown samples",
+            "known per unknown",
+        ),
+        rows=rows,
+        note="The paper prints no numbers.",
+    )
+    note = f"{len(ratio)} pairs of ten classes, test part of {_FOLDS} folds of MNIST."
+    return Content(
+        tables=(table,), figures={"class-imbalance-fig1": figure}, notes=(note,)
+    )
+
+
+def random_decisions(settings: Settings) -> Content:  # noqa: ARG001  # needs no folder
+    r"""Draw histograms of metrics of random decisions under class imbalance.
+
+    Every sample is accepted with the same probability p: 1/2, or, for informed
+    decisions, the share of known samples. The counts are binomial:
+    :math:`TP \sim B(N_k, p)`, :math:`FP \sim B(N_u, p)`. Known is the positive class,
+    each class has 10 test samples, and each configuration is repeated 1000 times.
+    """
+    sizes = (2, 5, 10, 100, 1000)
+    cells = [(w, *one) for w in (False, True) for one in product(sizes, sizes)]
+    is_informed = np.array([cell[0] for cell in cells])[:, None]
+    n_k, n_u = 10 * np.array([cell[1:] for cell in cells]).T[:, :, None]
+    accept = np.where(is_informed, n_k / (n_k + n_u), 0.5)
+    rng, shape = np.random.default_rng(0), (len(cells), 1000)
+    known, unknown = rng.binomial(n_k, accept, shape), rng.binomial(n_u, accept, shape)
+    found = {
+        # 2 TP + FP + FN = TP + FP + N_k, which is never 0
+        "F1": 2 * known / (known + unknown + n_k),
+        "accuracy": (known + n_u - unknown) / (n_k + n_u),
+        "balanced accuracy": (known / n_k + (n_u - unknown) / n_u) / 2,
+    }
+    figure = _canvas(2 * len(sizes), 2.4 * len(sizes))
+    grid = figure.subplots(2 * len(sizes), len(sizes), sharex=True)
+    for i, ((informed, n_known, n_unknown), axes) in enumerate(
+        zip(cells, grid.ravel(), strict=True)
+    ):
+        for name, values in found.items():
+            axes.hist(values[i], bins=50, range=(0, 1), alpha=0.5, label=name)
+        axes.set_yticks([])
+        if n_unknown == sizes[0]:
+            axes.set_ylabel(f"{n_known} known" + ("\ninformed" if informed else ""))
+        if i < len(sizes):
+            axes.set_title(f"{n_unknown} unknown")
+    figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center")
+    rows = tuple(
+        (
+            n_known,
+            n_unknown,
+            informed,
+            *(
+                float(values[cells.index((informed, n_known, n_unknown))].mean())
+                for values in found.values()
+            ),
+        )
+        for n_known, n_unknown in ((2, 2), (2, 1000), (1000, 2))
+        for informed in (False, True)
+    )
+    table = Table(
+        title="Means of random decisions",
+        columns=("known classes", "unknown classes", "knows the proportions", *found),
+        rows=rows,
+        note="The paper prints no numbers. Its text says that F1 exceeds 80 % where "
+        "most classes are known, and that balanced accuracy stays near 50 %.",
+    )
+    return Content(tables=(table,), figures={"class-imbalance-fig2": figure})
+
+
+def worked_example() -> Scores:
+    """Return scores with the confusion matrices of figs. 3 and 4; threshold 0.5.
+
+    Examples
+    --------
+    >>> made = worked_example()
+    >>> made.n_known, made.n_unknown
+    (61, 15)
+    """
+    parts = [
+        (-1 if label == 4 else label, predicted, known)
+        for counts, known in ((ACCEPTED, 0.9), (REJECTED, 0.1))
+        for label, row in enumerate(counts)
+        for predicted, n in enumerate(row)
+        for _ in range(n)
+    ]
+    labels, predicted, known = zip(*parts, strict=True)
+    return Scores(labels=labels, predicted=predicted, known=known)
+
+
+def four_scores(settings: Settings) -> Content:  # noqa: ARG001  # needs no folder
+    """Cut the worked example into the regions of the four scores."""
+    scores = worked_example()
+    names = ("inner_score", "outer_score", "halfpoint_score", "halfpoint_k_plus_1",
+             "overall_score")  # fmt: skip
+    values = {name: metrics.get(name).value(scores, 0.5) for name in names}
+    overall = metrics.confusion(scores, 0.5).matrix
+    known, unknown = overall[:-1], overall[-1]
+    # Accepting all samples gives the classification without rejection.
+    regions = {
+        "inner": metrics.confusion(scores, -np.inf).matrix[:-1, :-1],
+        "outer": np.array(
+            [
+                [known[:, :-1].sum(), known[:, -1].sum()],
+                [unknown[:-1].sum(), unknown[-1]],
+            ]
+        ),
+        "halfpoint": np.vstack([known, 0 * unknown]),
+        "overall": overall,
+    }
+    figure = _canvas(12, 3.5)
+    for axes, (name, matrix) in zip(
+        figure.subplots(1, 4), regions.items(), strict=True
+    ):
+        axes.imshow(matrix, cmap="Greys", vmin=0)
+        for (row, column), count in np.ndenumerate(matrix):
+            colour = "white" if count > matrix.max() / 2 else "black"
+            axes.text(column, row, count, ha="center", va="center", color=colour)
+        sides = [*map(str, range(len(matrix) - 1)), "unknown"]
+        sides = {"inner": list("0123"), "outer": ["known", "unknown"]}.get(name, sides)
+        axes.set_xticks(range(len(sides)), sides)
+        axes.set_yticks(range(len(sides)), sides)
+        axes.set(title=f"{name} {values[f'{name}_score']:.3f}", xlabel="decision")
+    figure.axes[0].set_ylabel("true class")
+    table = Table(
+        title="Scores of the worked example",
+        columns=("score", "value"),
+        rows=tuple((metrics.get(key).label, value) for key, value in values.items()),
+        digits=4,
+        note="The paper prints the matrices, which are those of the figure; it prints "
+        "no scores.",
+    )
+    return Content(tables=(table,), figures={"class-imbalance-fig4": figure})

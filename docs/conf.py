@@ -89,6 +89,7 @@ PAGE = """{name}
 
 .. automodule:: {name}
    :members:
+   :imported-members:
 """
 
 

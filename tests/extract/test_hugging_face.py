@@ -106,10 +106,10 @@ def test_mcm_from_the_shell(saved, tmp_path):
     said = " ".join(done.output.split())
     assert f"logits are {scale:.6g} times the cosines" in said
     # Only a scale other than MCM's default must be given.
-    assert ("mcm:scale=" in said) == (kind == "siglip")
+    assert ("mcm:temperature=" in said) == (kind == "siglip")
     found = Outputs.load(out)
     assert sorted(found.labels.tolist()) == [-1, 0, 0, 1, 2]
-    fitted = detectors.make("mcm", scale=scale).fit()
+    fitted = detectors.make("mcm", temperature=scale).fit()
     rows = [int(str(one).rpartition("/")[2][0]) for one in found.ids]
     terms = np.exp((image @ texts.T)[rows].astype(np.float64))
     expected = terms.max(axis=1) / terms.sum(axis=1)

@@ -33,7 +33,7 @@ from openset.cli._calibration_report import (
 from openset.cli._console import OUT, OnlyJson, print_json
 from openset.cli._detector_options import Train, need_training, recipe
 from openset.cli._options import naming
-from openset.detectors import Detector, Fitted, NegLabel
+from openset.detectors import Detector, Fitted
 from openset.metrics.counts import Alpha
 from openset.outputs import Outputs
 from openset.rejector import Rejector
@@ -217,8 +217,6 @@ def command(
     with _io.naming(train or known):
         fitted = _fitted(recipes, training, named=detector or ())
     source = _source(fitted, validation, unknowns, objective, weight)
-    # The words that NegLabel is fitted on are no samples of classes to leave out.
-    is_of_words = all(isinstance(one, NegLabel) for one in recipes.values())
     with warnings.catch_warnings():  # they are printed below
         warnings.simplefilter("ignore", CalibrationWarning)
         rejector = Rejector.calibrate(
@@ -227,7 +225,7 @@ def command(
             surrogate=unknowns,
             objective=objective or "osa",
             alpha=weight,
-            train=None if is_of_words else training,
+            train=training,
             accept_risk=True,
             sets=sets,
             **options,

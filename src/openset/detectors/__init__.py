@@ -19,14 +19,12 @@ from openset.detectors.gmm import GMM
 from openset.detectors.gradnorm import GradNorm
 from openset.detectors.klm import KLM
 from openset.detectors.knn import KNN
-from openset.detectors.layered import ByLayer, GramBounds, layer_names
 from openset.detectors.lts import LTS
 from openset.detectors.mahalanobis import Mahalanobis
 from openset.detectors.maxlogit import MaxLogit
 from openset.detectors.mcm import MCM
 from openset.detectors.msp import MSP
 from openset.detectors.nci import NCI
-from openset.detectors.neglabel import NegLabel
 from openset.detectors.nnguide import NNGuide
 from openset.detectors.nno import NNO
 from openset.detectors.openmax import OpenMax
@@ -70,18 +68,15 @@ __all__ = [
     "VRA",
     "WSVM",
     "Batch",
-    "ByLayer",
     "Combined",
     "Detector",
     "Energy",
     "Entropy",
     "Fitted",
     "GradNorm",
-    "GramBounds",
     "Mahalanobis",
     "MaxLogit",
     "NNGuide",
-    "NegLabel",
     "OpenMax",
     "PostMax",
     "ReAct",
@@ -95,7 +90,6 @@ __all__ = [
     "constraints",
     "evt",
     "find",
-    "layer_names",
     "make",
     "names",
     "options",

@@ -96,16 +96,6 @@ class Batch:
 
         return self.once(("tempered", temperature), make)
 
-    def columns(self, start: int, stop: int) -> "Batch":
-        """Return the batch with these columns of its features only."""
-
-        def make() -> Batch:
-            features = self.features[:, start:stop]
-            changed = replaced(self._outputs, features=features, layers=())
-            return Batch(changed, of=self)
-
-        return self.once(("columns", start, stop), make)
-
     @cached_property
     def _fused(self) -> Any:
         """All reductions of the logits from one GPU kernel; None elsewhere."""

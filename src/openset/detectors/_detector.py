@@ -109,16 +109,6 @@ class Detector(ABC):
         return ()
 
     @property
-    def scored_layers(self) -> tuple[tuple[str, int], ...]:
-        """Name and number of columns of the layers it scores; empty for most."""
-        return ()
-
-    @property
-    def input_step(self) -> str:
-        """The step of the inputs that it needs before, in words; empty for most."""
-        return ""
-
-    @property
     def predicts_classes(self) -> bool:
         """Whether the detector predicts classes itself, from features alone."""
         first = (*self.recipes, self)[0]  # of a combination, the first one does
@@ -261,7 +251,7 @@ class Detector(ABC):
     def _layers_of(self, outputs: Outputs) -> tuple[tuple[str, int], ...]:
         """Return the layers whose features it uses without telling them apart."""
         uses = "features" in (*self.fit_needs, *self.score_needs)
-        return outputs.layers if uses and not self.scored_layers else ()
+        return outputs.layers if uses else ()
 
 
 def _named_arrays(caller: str, state: Any) -> dict[str, Array]:

@@ -177,7 +177,7 @@ class Fitted:
         )
         for recipe in (self.detector, *self.detector.recipes):
             recipe._refuse(outputs)
-        layers = self.detector.scored_layers or self.layers
+        layers = self.layers
         # Arrays of a server's client do not say which layers they are of.
         if layers and outputs.layers and outputs.layers != layers:
             msg = _check.must(
@@ -185,16 +185,6 @@ class Fitted:
                 caller=f"{caller}.score",
                 name="outputs",
                 got=_listed(outputs.layers),
-            )
-            raise ValueError(msg)
-        wanted, moved = self.detector.input_step, outputs.input_step
-        if wanted and moved and moved.partition(",std=")[0] != wanted:
-            msg = _check.must(
-                f"of inputs perturbed by {wanted}",
-                caller=f"{caller}.score",
-                name="outputs",
-                got=moved,
-                remedy="Extract them for this detector, see openset extract --help",
             )
             raise ValueError(msg)
         for name, array in self.state.items():

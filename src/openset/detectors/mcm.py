@@ -1,31 +1,25 @@
-"""Maximum concept matching: MSP on the cosines of a zero-shot classifier."""
+"""Maximum concept matching: MSP of the cosines of image and text."""
 
 from dataclasses import dataclass
 
-from openset._types import Array
-from openset.detectors._batch import Batch, State
-from openset.detectors._detector import Detector
-from openset.detectors.constraints import POSITIVE
+from openset.detectors.msp import MSP
 
 
 @dataclass(frozen=True, kw_only=True)
-class MCM(Detector):
+class MCM(MSP):
     r"""Probability of the predicted class from cosines of image and text.
 
-    .. math:: p(x) = \max_c \operatorname{softmax}(\cos(x, t_c) / \tau)_c, \qquad
+    .. math:: p(x) = \max_c \operatorname{softmax}(\cos(x, t_c))_c, \qquad
               s(x) = \log \frac{p}{1 - p}
 
     where :math:`t_c` is the text of class c. The logits of a zero-shot classifier
-    (``openset.extract``) are `scale` times the cosines, so this is
-    :class:`MSP` with the temperature ``scale * temperature``. It needs no fitting.
+    (``openset.extract``) are cosines times a scale, so this is :class:`MSP` with that
+    scale as its temperature. It needs no fitting.
 
     Parameters
     ----------
     temperature
-        τ, which the cosines are divided by. The paper uses 1; with 1 / `scale` the
-        score is MSP's on the logits as they are.
-    score_scale
-        What the cosines were multiplied by to give the logits: 100 in the published
+        What the logits are divided by: the scale of the cosines, 100 in the published
         CLIP models. For others ``openset extract`` shows it.
 
     References
@@ -44,17 +38,6 @@ class MCM(Detector):
     """
 
     name = "mcm"
-    score_needs = ("logits",)
-    score_cost = "C"
     paper = "Ming et al. 2022"
-    score_scale = "log-odds"
-    constraints = {"temperature": POSITIVE, "scale": POSITIVE}
 
-    temperature: float = 1.0
-    scale: float = 100.0
-
-    def _score(self, state: State, batch: Batch) -> Array:
-        return -batch.tempered(self.scale * self.temperature).log_other_mass
-
-    def _probability(self, state: State, batch: Batch) -> Array:
-        return 1 / (1 + batch.tempered(self.scale * self.temperature).other_mass)
+    temperature: float = 100.0

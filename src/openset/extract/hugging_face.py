@@ -192,8 +192,8 @@ def _of_images_and_texts(
     made = ZeroShot(model, words, classes, prompts).eval()
     scale = f"{made.scale:.6g}"
     note = f"zero-shot: its logits are {scale} times the cosines of image and text"
-    if scale != f"{MCM().scale:.6g}":
-        note += f". For MCM say so: --detector mcm:scale={scale}"
+    if scale != f"{MCM().temperature:.6g}":
+        note += f". For MCM say so: --detector mcm:temperature={scale}"
     about = _of_images(hub, name)
     images: Callable[[list[Any]], Any] = about.pop("transform")
 

@@ -105,8 +105,8 @@ def export(
     if model is None:
         built = _decision(rejector, OPSET)
     else:
-        if detector.scored_layers or rejector.input_step:
-            rule = "left out for a detector over several layers or of perturbed inputs"
+        if rejector.input_step:
+            rule = "left out for a rejector of perturbed inputs"
             remedy = "Export the rejector alone"
             _check.fail(_CALLER, "model", rule, type(model).__name__, remedy)
         network, opset = _network(model, example)

@@ -220,7 +220,7 @@ def test_batches_are_longer_on_a_device_of_unknown_memory(monkeypatch):
 
 def test_samples_in_another_form_keep_their_numbers(outputs):
     batch = Batch(outputs, np.array([7, 3, 9]))
-    for other in (batch.tempered(2.0), batch.columns(0, 2), batch.tempered(2.0)):
+    for other in (batch.tempered(2.0), batch.tempered(2.0)):
         assert_array_equal(other.numbers(np.array([2, 0])), [9, 7])
     assert_array_equal(Batch(outputs, slice(4, 9)).numbers(np.array([1])), [5])
     assert_array_equal(Batch(outputs).numbers(np.array([1])), [1])

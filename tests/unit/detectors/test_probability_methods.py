@@ -12,7 +12,6 @@ from openset.detectors import (
     MSP,
     Entropy,
     GradNorm,
-    NegLabel,
     Temperature,
     _batch,
     temperature,
@@ -210,8 +209,3 @@ def test_gradnorm_is_the_norm_of_an_automatic_gradient(temperature, pytorch_ood)
 def test_bad_temperatures_are_refused_by_name():
     with pytest.raises(ValueError, match="GradNorm: temperature must be"):
         GradNorm(temperature=0)
-
-
-def test_neglabel_wants_words_and_no_labelled_samples():
-    with pytest.raises(ValueError, match="outputs must be those of negative words"):
-        NegLabel().fit(split(8))

@@ -48,7 +48,7 @@ def forking():
         [
             *("openset.bench._run", "sklearn.datasets", "array_api_compat.numpy"),
             *("tests.unit.bench.test_kill", "tests.train.test_run"),
-            *("tests.rejector.test_files", "tests.unit.test_saving_outputs"),
+            "tests.rejector.test_files",
             *("tests.unit.test_nothing_lost", "tests.train.test_nothing_lost"),
             *("tests.integrations.test_torchmetrics", "openset.cli.train"),
             "lightning_fabric",  # training imports it, which takes seconds

@@ -1,7 +1,7 @@
 """The wording of every error: ``caller: name must be rule, got value``."""
 
 import operator
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 from numbers import Real
@@ -22,7 +22,7 @@ def fail(  # noqa: PLR0917  # in the order of the sentence
     rule: str,
     got: object,
     remedy: str = "",
-    error: type[Exception] = ValueError,
+    error: Callable[[str], Exception] = ValueError,
 ) -> NoReturn:
     """Raise ``caller: name must be rule, got value``; all refusals have this form.
 

@@ -207,7 +207,7 @@ def replacing_folder(
 def rename_folder(folder: Path, path: Path) -> None:
     """Rename a complete folder to `path`; an existing one is removed.
 
-    For an instant neither exists; :func:`openset.outputs.put_folder` avoids that.
+    For an instant neither exists.
     """
     _reached(POINTS[7], path)
     if not path.exists():

@@ -1,6 +1,5 @@
 """Outputs from batches, which are kept in memory or appended to ``.npy`` files."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,9 +9,9 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from openset import _check, _io
+from openset import _check
 from openset._types import UNKNOWN
-from openset.outputs import Invalid, Outputs, WithGaps, put_folder
+from openset.outputs import Invalid, Outputs, WithGaps, put_about, replacing
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -57,19 +56,16 @@ def gather(
         fields |= forward.about() | _names(rows, groups, ids)
         return Outputs(**rows.arrays(), **fields, invalid=invalid)
     path = Path(out)
-    if path.suffix:
-        _check.fail("extract", "out", "the name of a folder", repr(str(out)))
-    with _io.replacing_folder(path, put=put_folder) as folder:
+    with replacing(path, caller="extract") as folder:
         with _Files(folder) as rows:
             _fill(rows, batches, forward, unknown=unknown)
         about = forward.about() | _names(rows, groups, ids)
-        meta = {"kind": "openset.Outputs", "schema": 1} | fields
         for name, value in about.items():
             if isinstance(value, np.ndarray):
                 np.save(folder / f"{name}.npy", value, allow_pickle=False)
             else:
-                meta[name] = value
-        _io.put(folder / "meta.json", json.dumps(meta))
+                fields[name] = value
+        put_about(folder, fields)
         Outputs.load(folder, invalid="keep")  # raises for groups of another length
     return Outputs.load(path, invalid=invalid)
 

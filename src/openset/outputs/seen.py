@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import UNKNOWN, Array
-from openset.outputs._outputs import Outputs
+from openset.outputs.outputs import Outputs
 
 Hashes: TypeAlias = Mapping[str, NDArray[np.uint64]]
 """Sorted hashes of samples, by the array they were made from."""

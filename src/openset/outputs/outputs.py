@@ -11,18 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _class_names, _io, _xp
-from openset._types import UNKNOWN, Array, InvalidSamplesError
-from openset.outputs import _files
-from openset.outputs._checks import (
+from openset._types import UNKNOWN, Array
+from openset.outputs import files
+from openset.outputs.checks import (
+    IN_ONE_PLACE,
     are_probabilities,
     check_together,
     class_names,
     named_layers,
     real_array,
 )
-from openset.outputs._concat import concatenated
-from openset.outputs._fields import ABOUT, ARRAYS, IN_ONE_PLACE, PER_SAMPLE
-from openset.outputs._invalid import Invalid, invalid_rows, is_suspect
+from openset.outputs.files import ABOUT, ARRAYS, PER_SAMPLE
+from openset.outputs.invalid import Invalid, invalid_rows, is_suspect
+from openset.outputs.joining import concatenated, side_by_side
 
 _Outputs = TypeVar("_Outputs", bound="Outputs")
 
@@ -106,18 +107,15 @@ class Outputs:
         invalid: Any = "error",
     ) -> None:
         if logits is None and features is None:
-            msg = "Outputs: logits or features must be given, got neither"
-            raise ValueError(msg)
+            _check.fail("Outputs", "logits or features", "given", "neither")
         _check.one_of("Outputs", "invalid", invalid, get_args(Invalid))
         rows = {"logits": logits, "features": features, "labels": labels}
-        _check.same_order("Outputs", {**rows, "groups": groups, "ids": ids})
+        names = {"groups": groups, "ids": ids}
+        _check.same_order("Outputs", rows | names)
         keeps = invalid == "keep"
         fields: dict[str, Any] = {
             "logits": real_array("logits", logits, ndim=2, keeps_invalid=keeps),
             "features": real_array("features", features, ndim=2, keeps_invalid=keeps),
-            "labels": None,
-            "groups": None,
-            "ids": None,
             "classes": class_names(classes, logits),
             "weight": real_array("weight", weight, ndim=2),
             "bias": real_array("bias", bias, ndim=1),
@@ -125,21 +123,11 @@ class Outputs:
             "input_step": str(input_step),
             "invalid": invalid,
         }
-        if labels is not None:
-            _check.unmasked("Outputs", "labels", labels)
-            values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
-            if _class_names.is_text(values):
-                named = fields["classes"]
-                values = _class_names.numbers_of("Outputs", values, named)
-            fields["labels"] = _check.labels(
-                "Outputs", "labels", values, lowest=UNKNOWN
-            )
-            if logits is None and weight is None and not fields["classes"]:
-                remedy = "If it is a class, pass classes="
-                _check.no_lost_sign("Outputs", values, remedy)
-        for name, names in (("groups", groups), ("ids", ids)):
-            if names is not None:
-                fields[name] = _check.names("Outputs", name, names)
+        is_counted = logits is not None or weight is not None or fields["classes"]
+        fields["labels"] = _labels(labels, fields["classes"], is_counted=is_counted)
+        for name, given in names.items():
+            named = None if given is None else _check.names("Outputs", name, given)
+            fields[name] = named
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         check_together(self)
@@ -264,35 +252,9 @@ class Outputs:
         >>> both.layers, both.features
         ((('conv1', 2), ('conv2', 1)), array([[2., 3., 4.]]))
         """
-        caller = "Outputs.of_layers"
-        if not parts:
-            rule = "outputs of one or several layers"
-            _check.fail(caller, "parts", rule, "none")
         for name, part in parts.items():
-            need_kind(caller, f"layer {name!r}", part)
-            if part.features is None:
-                rule, got = "outputs with features", "none"
-                _check.fail(caller, f"layer {name!r}", rule, got)
-        _check.same_length(caller, {name: len(part) for name, part in parts.items()})
-        first = next(iter(parts.values()))
-        for name, part in parts.items():
-            _need_same_samples(caller, f"layer {name!r}", part, first)
-        arrays: list[Array] = [part.features for part in parts.values()]
-        keeps = any(part.invalid == "keep" for part in parts.values())
-        return cls(
-            invalid="keep" if keeps else "error",
-            logits=first.logits,
-            features=_xp.array_namespace(*arrays).concat(arrays, axis=1),
-            labels=first.labels,
-            groups=first.groups,
-            ids=first.ids,
-            classes=first.classes,
-            input_step=first.input_step,
-            layers=[
-                (name, array.shape[1])
-                for name, array in zip(parts, arrays, strict=True)
-            ],
-        )
+            need_kind("Outputs.of_layers", f"layer {name!r}", part)
+        return cls(**side_by_side(parts))
 
     def by_layer(self) -> "dict[str, Outputs]":
         """Return the outputs of each layer, as :meth:`of_layers` took them.
@@ -316,8 +278,7 @@ class Outputs:
         """Concatenate several splits of one network."""
         parts = list(parts)
         if not parts:
-            msg = "Outputs.concat: parts must be a non-empty list, got []"
-            raise ValueError(msg)
+            _check.fail("Outputs.concat", "parts", "a non-empty list", "[]")
         for part in parts:
             need_kind("Outputs.concat", "parts", part)
         return replaced(parts[0], **concatenated(parts))  # type: ignore[return-value]
@@ -354,17 +315,13 @@ class Outputs:
     def save(self, path: str | Path) -> Path:
         """Write a ``.npz`` file; for a name without ending, a folder of ``.npy`` files.
 
-        :meth:`load` memory-maps such a folder instead of reading it. An existing file
-        or folder is replaced in one step: a process that loads it meanwhile, or after a
-        crash, gets either the old outputs or the new ones.
+        :meth:`load` memory-maps such a folder instead of reading it. What is there
+        already is kept until the new outputs are complete, and then replaced.
         """
         path = Path(path)
         arrays = {name: getattr(self, name) for name in ARRAYS}
-        _files.write(
-            path,
-            {n: _xp.to_numpy(a) for n, a in arrays.items() if a is not None},
-            {name: getattr(self, name) for name in ABOUT},
-        )
+        arrays = {n: _xp.to_numpy(a) for n, a in arrays.items() if a is not None}
+        files.write(path, arrays, {name: getattr(self, name) for name in ABOUT})
         return path
 
     @classmethod
@@ -374,7 +331,7 @@ class Outputs:
         `invalid` says what to do with invalid samples, see :class:`Outputs`.
         """
         path = Path(path)
-        fields = _files.read(path)
+        fields = files.read(path)
         with _io.naming(path):
             return cls(**fields, invalid=invalid)
 
@@ -395,66 +352,21 @@ def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
 
 def need_kind(caller: str, name: str, value: object, remedy: str = "") -> None:
     """Raise TypeError if the argument is not `Outputs`."""
-    _check.instance(
-        caller,
-        name,
-        value,
-        Outputs,
-        rule="Outputs",
-        remedy=remedy or "Wrap your arrays: Outputs(logits=..., labels=...)",
-    )
+    remedy = remedy or "Wrap your arrays: Outputs(logits=..., labels=...)"
+    _check.instance(caller, name, value, Outputs, rule="Outputs", remedy=remedy)
 
 
-def need_outputs(caller: str, name: str, value: Any, remedy: str = "") -> None:
-    """Raise unless the argument is `Outputs`, without invalid samples if in memory."""
-    need_kind(caller, name, value, remedy)
-    if value.invalid == "keep" and value.is_invalid.any():
-        rows = np.flatnonzero(value.is_invalid)
-        msg = _check.must(
-            "without invalid samples",
-            caller=caller,
-            name=name,
-            got=f"{rows.size}, first in row {rows[0]}",
-            remedy="Leave them out: outputs.take(~outputs.is_invalid). Only a rejector "
-            "answers them: predict(outputs, invalid='reject')",
-        )
-        raise InvalidSamplesError(msg, rows.tolist())
-
-
-def _need_same_samples(caller: str, name: str, part: Outputs, first: Outputs) -> None:
-    """Raise if both have labels or ids, and these differ."""
-    for what in ("labels", "ids"):
-        own, others = getattr(part, what), getattr(first, what)
-        if own is None or others is None or np.array_equal(own, others):
-            continue
-        _check.fail(
-            caller,
-            name,
-            "outputs of the same samples, in the same order",
-            f"other {what} than in the first layer",
-            "Extract all layers in one pass: extract.extract(..., layers=[...])",
-        )
-
-
-def need_same_classes(
-    caller: str, outputs: Outputs, classes: tuple[str, ...], *, of: str, name: str
-) -> None:
-    """Raise if both name their classes, and do so differently.
-
-    Class 0 of one would be another class of the other. Outputs without names pass.
-    """
-    if not classes or not outputs.classes or classes == outputs.classes:
-        return
-    pairs = zip(outputs.classes, classes, strict=False)  # lengths: checked as widths
-    place = next((c for c, (one, other) in enumerate(pairs) if one != other), None)
-    if place is None:
-        return
-    _check.fail(
-        caller,
-        f"classes of {name}",
-        f"those of {of}, in the same order",
-        f"{outputs.classes[place]!r} for class {place}, which is "
-        f"{classes[place]!r} there",
-        "Take outputs of the same network. If only the spelling differs, make "
-        "the outputs without classes=",
-    )
+def _labels(
+    labels: Any, classes: tuple[str, ...], *, is_counted: Any
+) -> NDArray[np.int64] | None:
+    """Return labels as numbers; `is_counted` says that the classes are counted."""
+    if labels is None:
+        return None
+    _check.unmasked("Outputs", "labels", labels)
+    values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
+    if _class_names.is_text(values):
+        values = _class_names.numbers_of("Outputs", values, classes)
+    found = _check.labels("Outputs", "labels", values, lowest=UNKNOWN)
+    if not is_counted:
+        _check.no_lost_sign("Outputs", values, "If it is a class, pass classes=")
+    return found

@@ -1,7 +1,9 @@
 """Which samples are invalid: with NaN, or of a class that is not determined."""
 
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,10 +73,34 @@ def need_valid(
         has_nan = bool(np.isnan(_xp.to_numpy(array[int(bad[0]), ...])).any())
         rows = bad if numbers is None else numbers(bad)
         what = "NaN" if has_nan else "several +inf, or -inf alone,"
-        msg = _check.must(
-            "free of NaN" if has_nan else "largest for one class",
-            caller=caller,
-            name=name,
-            got=f"{what} in {rows.size} rows, first in row {rows[0]}",
-        )
-        raise InvalidSamplesError(msg, rows.tolist())
+        rule = "free of NaN" if has_nan else "largest for one class"
+        got = f"{what} in {rows.size} rows, first in row {rows[0]}"
+        error = partial(InvalidSamplesError, rows=rows.tolist())
+        _check.fail(caller, name, rule, got, error=error)
+
+
+@dataclass(frozen=True, eq=False)
+class WithGaps:
+    """A batch without the samples that could not be read.
+
+    Attributes
+    ----------
+    batch
+        Inputs of those that were read, or of one in place of none; labels and ids of
+        all samples.
+    is_read
+        Which samples were read.
+    """
+
+    batch: Any
+    is_read: NDArray[np.bool_]
+
+    def filled(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        """Return outputs of the batch with NaN for the samples that were not read."""
+        found = {}
+        for name, rows in arrays.items():
+            found[name] = np.full(
+                (self.is_read.size, *rows.shape[1:]), np.nan, rows.dtype
+            )
+            found[name][self.is_read] = rows[: self.is_read.sum()]
+        return found

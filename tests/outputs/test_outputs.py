@@ -1,0 +1,285 @@
+"""Outputs keep library and device, are checked once, and never change."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from openset import Outputs
+from openset.outputs import leading_rows
+from tests.extras import array_api_strict, pandas, torch
+
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(4, 3)).astype(np.float32)
+FEATURES = RNG.normal(size=(4, 2)).astype(np.float32)
+GOOD = {"logits": LOGITS, "features": FEATURES, "labels": [0, 1, 2, -1]}
+HEAD = {"weight": np.ones((3, 2), np.float32), "bias": np.ones(3, np.float32)}
+NAN = np.nan
+
+REFUSED = [
+    ({"logits": None, "features": None}, "logits or features must be given"),
+    ({"logits": LOGITS[0]}, "non-empty array of 2 dimensions, got shape (3,)"),
+    ({"logits": np.empty((0, 3))}, "non-empty array of 2 dimensions"),
+    ({"logits": np.array([["a"]])}, "logits must be real"),
+    ({"logits": LOGITS * 1j}, "logits must be real, got dtype complex64"),
+    ({"logits": LOGITS > 0}, "logits must be real, got dtype bool"),
+    ({"logits": LOGITS[:3]}, "same length, got 3, 4, 4"),
+    ({"logits": [[0, 1, NAN]] * 4}, "logits must be free of NaN, got NaN in 4 rows"),
+    ({"classes": ["a", None, "c"]}, "names, got none for class 1"),
+    ({"classes": ["a", "b", ""]}, "names, got none for class 2"),
+    ({"classes": ["a", NAN, "c"]}, "names, got none for class 1"),
+    ({"labels": [0, 1, 2, 3]}, "below 3, the number of classes, got 3. Label samples"),
+    ({"labels": [0, 1, 2, -3]}, "labels must be >= -1, got -3"),
+    ({"labels": [0.0, 1, 2, -1]}, "labels must be integers"),
+    ({"classes": ["a", "b"]}, "class counts must be equal"),
+    ({"weight": np.ones((3, 5))}, "weight must be as wide as features, got 5 for 2"),
+    ({"weight": np.ones((2, 2))}, "equal, got 3 columns of logits, 2 rows of weight"),
+    ({"bias": np.ones(4)}, "class counts must be equal"),
+    ({"bias": [0, NAN, 0]}, "bias must be free of NaN, got NaN in row 1"),
+    ({"weight": [[0, 1], [0, 1], [NAN, 1]]}, "weight must be free of NaN, got NaN in"),
+    ({"ids": [0.5] * 4}, "ids must be strings or integers"),
+    ({"ids": ["a", "b"]}, "same length, got 4, 4, 4, 2"),
+    ({"invalid": "reject"}, "invalid must be one of 'error', 'keep'"),
+    ({"layers": [("a", 1)]}, "with the columns of each, 2 in all, got a 1"),
+    ({"layers": [("a", 1), ("a", 1)]}, "layers must be different names"),
+    ({"layers": [("a", 0), ("b", 2)]}, "got a 0, b 2"),
+    ({"layers": ["a"]}, "layers must be (name, number of columns)"),
+]
+
+
+@pytest.mark.parametrize(("change", "words"), REFUSED)
+@pytest.mark.parametrize("asarray", [np.asarray, torch.asarray])
+def test_bad_values_get_a_clear_error(change, words, asarray):
+    given = HEAD | GOOD | change
+    for name in ("logits", "features", "weight", "bias"):
+        if given[name] is not None and np.asarray(given[name]).dtype.kind != "U":
+            given[name] = asarray(np.asarray(given[name]))
+    with pytest.raises((ValueError, TypeError), match=r"^Outputs: ") as caught:
+        Outputs(**given)
+    assert words in str(caught.value)
+
+
+def test_arrays_are_of_one_library():
+    words = "one library on one device, got numpy and torch"
+    with pytest.raises(ValueError, match=words):
+        Outputs(**GOOD | {"features": torch.ones(4, 2)})
+    with pytest.raises(ValueError, match=words):
+        Outputs.concat([Outputs(logits=LOGITS), Outputs(logits=torch.ones(4, 3))])
+
+
+def everything():
+    given = GOOD | HEAD | {"groups": list("abcd"), "ids": range(4)}
+    return {name: np.array(values) for name, values in given.items()}
+
+
+@pytest.mark.parametrize("name", list(everything()))
+def test_changing_the_callers_array_changes_no_outputs(name):
+    given = everything()
+    outputs = Outputs(**given)
+    again = pickle.loads(pickle.dumps(outputs))  # noqa: S301  # our own
+    given[name][:] = given[name].ravel()[0]
+    for one in (outputs, again, outputs.take([0, 1, 2, 3])):
+        assert_array_equal(getattr(one, name), everything()[name])
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(one, name)[0] = 0
+
+
+def test_views_of_writeable_memory_and_labels_of_tensors_are_copied():
+    base = np.concatenate([LOGITS, LOGITS])
+    view = base[:4]
+    view.flags.writeable = False  # read-only itself, but its base is not
+    labels = torch.tensor([0, 1, 2, -1])
+    outputs = Outputs(logits=view, labels=labels)
+    base[:], labels[:] = NAN, 0
+    assert_array_equal(outputs.logits, LOGITS)
+    assert outputs.labels.tolist() == [0, 1, 2, -1]
+
+
+def test_memory_that_nobody_can_change_is_not_copied(tmp_path):
+    outputs = Outputs(**everything())
+    again = Outputs(**{name: getattr(outputs, name) for name in everything()})
+    for part in (again, outputs.take(slice(0, 2))):
+        for name in everything():
+            assert np.shares_memory(getattr(part, name), getattr(outputs, name))
+    np.save(tmp_path / "logits.npy", LOGITS)
+    mapped = np.load(tmp_path / "logits.npy", mmap_mode="r+")
+    assert np.shares_memory(Outputs(logits=mapped).logits, mapped)
+    assert mapped.flags.writeable  # the caller's map is left as it is
+    tensor = torch.asarray(LOGITS)
+    assert Outputs(logits=tensor).logits is tensor
+
+
+@pytest.mark.parametrize("make", [np.asarray, torch.asarray, array_api_strict.asarray])
+def test_the_array_library_is_kept(make):
+    outputs = Outputs(logits=make(LOGITS), labels=[0, 1, 2, -1])
+    assert type(outputs.logits) is type(make(LOGITS))
+    mask = np.array([True, False, True, True])
+    taken = outputs.take(mask)
+    assert type(taken.logits) is type(make(LOGITS))
+    assert taken.labels.tolist() == [0, 2, -1]
+    both = Outputs.concat([outputs, taken])
+    assert_array_equal(both.to("numpy").logits, [*LOGITS, *LOGITS[mask]])
+    assert type(both.to("numpy").like(taken).logits) is type(make(LOGITS))
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        (np.zeros(4, bool), "selection of no samples"),
+        ([], "selection of no samples"),
+        ([True, True], "a mask of 4 samples, got one of 2"),
+        (0, "a slice, or a vector of indices"),
+    ],
+)
+def test_selections_are_checked(rows, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        Outputs(**GOOD).take(rows)
+
+
+def test_what_it_holds_is_shown():
+    text = repr(Outputs(**GOOD, **HEAD, groups=["", "", "", "far"]))
+    assert text == (
+        "Outputs(n=4, logits=(4, 3) float32, features=(4, 2) float32, head, groups=2, "
+        "numpy)"
+    )
+
+
+def test_the_number_of_classes_comes_from_logits_head_or_names():
+    bare = {"features": FEATURES, "labels": [0, 0, 1, -1]}
+    assert Outputs(**GOOD).n_classes == 3
+    assert Outputs(**bare, weight=np.ones((5, 2))).n_classes == 5
+    assert Outputs(**bare, classes=["a", "b"]).n_classes == 2
+    assert Outputs(**bare).n_classes is None
+
+
+def test_labels_may_be_left_out_and_may_be_names():
+    assert Outputs(logits=LOGITS).take(slice(1, 3)).labels is None
+    named = Outputs(logits=np.eye(2), labels=["dog", "unknown"], classes=["cat", "dog"])
+    assert named.labels.tolist() == [1, -1]
+    with pytest.raises(ValueError, match=r"names that are in classes.*got 'emu'"):
+        Outputs(logits=np.eye(2), labels=["emu", "dog"], classes=["cat", "dog"])
+
+
+def test_joined_parts_share_names_and_head_and_have_ids_if_all_have():
+    bare, named = Outputs(**GOOD), Outputs(**GOOD, **HEAD, classes="abc", ids=[*"abcd"])
+    both = Outputs.concat(part for part in (bare, named))
+    assert (both.classes, both.ids) == (("a", "b", "c"), None)
+    assert both.weight is named.weight
+    assert Outputs.concat([named, named.take([1])]).ids.tolist() == [*"abcdb"]
+    assert named.take([2, 0]).ids.tolist() == ["c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        ({"classes": "abc"}, {"classes": "cba"}, "parts must be of one network, got"),
+        (HEAD, {"weight": np.zeros((3, 2))}, "of one network, got different weight"),
+        ({}, {"logits": LOGITS[:, :2], "labels": None}, "equally wide in all parts"),
+        ({}, {"features": None}, "all parts or for none, got 1 of 2 without"),
+        ({"input_step": "a"}, {}, "perturbed by one step, got none and a"),
+        ({"layers": [("a", 2)]}, {"layers": [("b", 2)]}, "got different layers"),
+    ],
+)
+def test_parts_of_different_networks_are_not_joined(first, second, words):
+    with pytest.raises(ValueError, match=r"^Outputs\.concat: ") as caught:
+        Outputs.concat([Outputs(**GOOD | first), Outputs(**GOOD | second)])
+    assert words in str(caught.value)
+
+
+def test_layers_lie_side_by_side_and_come_apart_again():
+    first = Outputs(logits=np.eye(3), features=np.eye(3), labels=[0, 1, -1])
+    second = Outputs(logits=np.eye(3), features=np.full((3, 2), 7.0))
+    both = Outputs.of_layers({"conv1": first, "conv2": second})
+    joined = Outputs.concat([both.take([0, 2]), both.take([1])])
+    assert joined.layers == (("conv1", 3), ("conv2", 2))
+    parts = joined.by_layer()
+    assert_array_equal(parts["conv1"].features, np.eye(3)[[0, 2, 1]])
+    assert_array_equal(parts["conv2"].features, np.full((3, 2), 7.0))
+    assert_array_equal(parts["conv2"].labels, [0, -1, 1])
+    assert not parts["conv1"].layers
+
+
+@pytest.mark.parametrize(
+    ("second", "words"),
+    [
+        ({"features": None}, "'b' must be outputs with features"),
+        ({"labels": [0, 1, 2, 2]}, "other labels than in the first layer"),
+        ({"ids": [3, 2, 1, 0]}, "other ids than in the first layer"),
+    ],
+)
+def test_layers_of_other_samples_are_refused(second, words):
+    first = Outputs(**GOOD, ids=range(4))
+    with pytest.raises(ValueError, match=words):
+        Outputs.of_layers({"a": first, "b": Outputs(**GOOD | second)})
+    with pytest.raises(ValueError, match="parts must be outputs of one or several"):
+        Outputs.of_layers({})
+    with pytest.raises(ValueError, match=r"parts must be a non-empty list, got \[\]"):
+        Outputs.concat([])
+    with pytest.raises(TypeError, match="parts must be Outputs, got int"):
+        Outputs.concat([first, 1])
+
+
+def probabilities(n=20, dtype=np.float64):
+    odds = np.exp(np.random.default_rng(0).normal(size=(n, 5)) * 3)
+    return (odds / odds.sum(axis=1, keepdims=True)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16])
+def test_probabilities_in_place_of_logits_are_warned_of(dtype):
+    rows = probabilities(dtype=dtype)
+    for logits in (rows, np.insert(rows, 2, 0, axis=1)):
+        with pytest.warns(UserWarning, match=r"look like probab.*give numpy\.log"):
+            Outputs(logits=logits)
+
+
+@pytest.mark.parametrize(
+    "logits",
+    [
+        np.log(probabilities()),  # a documented way to bring them
+        np.eye(5)[np.arange(20) % 5],  # as in examples
+        probabilities(7),  # too few to tell
+        probabilities() * 1.02,
+        probabilities() - 0.01,
+        probabilities() - [0.1, -0.1, 0, 0, 0],  # they add up to 1, some are negative
+        np.vstack([probabilities(), np.full((1, 5), 0.3)]),
+    ],
+)
+def test_other_logits_are_not(logits):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Outputs(logits=logits)
+
+
+@pytest.mark.parametrize("name", ["logits", "features", "labels"])
+def test_masked_values_are_refused(name):
+    values = {"logits": np.eye(3), "features": np.eye(3), "labels": np.arange(3)}
+    values[name] = np.ma.masked_array(values[name])
+    Outputs(**values)  # nothing is masked
+    values[name] = np.ma.masked_equal(values[name], 1)
+    with pytest.raises(ValueError, match=f"{name} must be free of masked values"):
+        Outputs(**values)
+
+
+def test_one_logit_for_two_classes_takes_two_columns():
+    z, labels = np.array([3.0, -2.0, 0.5]), [1, 0, 1]
+    with pytest.raises(ValueError, match=r"below 1, .*numpy.stack\(\[-z, z\]"):
+        Outputs(logits=z[:, None], labels=labels)
+    logits = np.stack([-z, z], axis=1) / 2
+    odds = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
+    assert_allclose(odds[:, 1], 1 / (1 + np.exp(-z)))
+
+
+def test_rows_on_a_device_are_not_waited_for():
+    assert leading_rows(torch.zeros(9, 3)).shape == (9, 3)
+    assert leading_rows(torch.zeros(9, 3, device="meta")) is None
+
+
+def test_columns_of_a_table_are_in_the_order_of_the_classes():
+    table = pandas.DataFrame(LOGITS, columns=["cat", "dog", "emu"])
+    assert Outputs(logits=table, classes=["cat", "dog", "emu"]).classes[0] == "cat"
+    assert Outputs(logits=table, classes=["a", "b", "c"]).classes[0] == "a"
+    assert Outputs(logits=table).classes == ()
+    with pytest.raises(ValueError, match="got 'dog' for the column 'cat'"):
+        Outputs(logits=table, classes=["dog", "cat", "emu"])

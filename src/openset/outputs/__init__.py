@@ -11,8 +11,8 @@ from openset.outputs.invalid import Invalid as Invalid
 from openset.outputs.invalid import WithGaps as WithGaps
 from openset.outputs.invalid import is_undetermined as is_undetermined
 from openset.outputs.invalid import need_valid as need_valid
-from openset.outputs.needs import need_kind as need_kind
 from openset.outputs.needs import need_outputs as need_outputs
 from openset.outputs.needs import need_same_classes as need_same_classes
 from openset.outputs.outputs import Outputs as Outputs
+from openset.outputs.outputs import need_kind as need_kind
 from openset.outputs.outputs import replaced as replaced

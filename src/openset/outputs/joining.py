@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from openset import _check, _xp
+from openset._types import Array
 from openset.outputs.files import PER_SAMPLE
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def side_by_side(parts: "Mapping[str, Outputs]") -> dict[str, Any]:
                 "Extract all layers in one pass: extract.extract(..., layers=[...])",
             )
     _check.same_length(caller, {name: len(part) for name, part in parts.items()})
-    arrays = {name: part.features for name, part in parts.items()}
+    arrays: dict[str, Array] = {name: part.features for name, part in parts.items()}
     keeps = any(part.invalid == "keep" for part in parts.values())
     same = ("logits", "labels", "groups", "ids", "classes", "input_step")
     return {name: getattr(first, name) for name in same} | {

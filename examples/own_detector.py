@@ -26,7 +26,7 @@ class Margin(ops.detectors.Detector):
 
     temperature: float = 1.0
 
-    def _score(self, state, batch):
+    def score_batch(self, state, batch):
         xp = array_namespace(batch.logits)  # NumPy, torch, ... as the caller has it
         best = xp.sort(batch.logits, axis=1)[:, -2:]
         return (best[:, 1] - best[:, 0]) / self.temperature  # larger = more known

@@ -15,12 +15,12 @@ from openset.detectors import MSP
 
 
 class BadFile(MSP):
-    def _fit(self, train):
+    def fit_state(self, train):
         return {"limits": np.asarray(json.loads("{bad"))}
 
 
 class BadSum(MSP):
-    def _score(self, state, batch):
+    def score_batch(self, state, batch):
         return batch.logits[:, 0] + np.array(["1"])
 """
 
@@ -81,4 +81,4 @@ def test_verbose_shows_where_an_error_comes_from(run):
     words = "score -d guests:BadFile --train train.npz test.npz"
     code, _, err = run(f"--verbose {words}")
     assert code == 2
-    assert 'in _fit\n    return {"limits": np.asarray(json.loads("{bad"))}' in err
+    assert 'in fit_state\n    return {"limits": np.asarray(json.loads("{bad"))}' in err

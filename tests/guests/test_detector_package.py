@@ -121,7 +121,7 @@ from openset.detectors import Detector
 from openset.testing import example_outputs
 
 class Mine(Detector):
-    def _score(self, state, batch):
+    def score_batch(self, state, batch):
         return batch.top_logit
 
 train, test = example_outputs(40), example_outputs(40, seed=1, unknown=0.5)

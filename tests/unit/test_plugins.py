@@ -152,7 +152,7 @@ def test_entry_points_are_loaded_when_they_are_named(tmp_path):
         modules={
             "zoo.py": "from openset.detectors import Detector\n"
             "class Lion(Detector):\n"
-            "    def _score(self, state, batch):\n"
+            "    def score_batch(self, state, batch):\n"
             "        return batch.top_logit\n"
         },
         entry_points={

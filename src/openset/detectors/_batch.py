@@ -236,7 +236,7 @@ def fit_batches(
 ) -> Iterator[Batch]:
     """Split training outputs, or selected rows of them, into batches.
 
-    `_fit` loops over them so that its temporaries do not grow with the training set.
+    `fit_state` loops over them so that its temporaries do not grow with the data.
     """
     n, size = len(train) if chosen is None else chosen.size, batch_rows(train)
     if chosen is None and n <= size:

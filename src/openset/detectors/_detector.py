@@ -29,10 +29,10 @@ from openset.outputs.seen import hashes_of
 class Detector(ABC):
     """A detector with its hyper-parameters; :meth:`fit` returns a :class:`Fitted`.
 
-    A subclass defines `_fit` (from training outputs to named arrays) and `_score` (from
-    named arrays and a batch to one knownness per sample, larger = more known). Both
-    compute with the caller's array library; checks, batching, argmax and the conversion
-    to NumPy are done here.
+    A subclass defines `fit_state` (from training outputs to named arrays) and
+    `score_batch` (from named arrays and a batch to one knownness per sample, larger =
+    more known). Both compute with the caller's array library; checks, batching, argmax
+    and the conversion to NumPy are done here.
 
     A subclass is registered under its `name` (by default its class name in lower case)
     as soon as it is defined, so that :func:`make`, the command line and study files
@@ -56,7 +56,7 @@ class Detector(ABC):
         Allowed values of the parameters (:mod:`openset.detectors.constraints`).
     casts_state
         Whether what it learnt is cast to the dtype of the outputs to score: for a
-        `_score` that multiplies matrices.
+        `score_batch` that multiplies matrices.
     rejects_by_argmax
         Whether one of its class probabilities is for "unknown", and it was published
         with the rule to reject a sample if that one is the largest.
@@ -112,33 +112,33 @@ class Detector(ABC):
     def predicts_classes(self) -> bool:
         """Whether the detector predicts classes itself, from features alone."""
         first = (*self.recipes, self)[0]  # of a combination, the first one does
-        return type(first)._predict is not Detector._predict
+        return type(first).predict_batch is not Detector.predict_batch
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         """Compute named arrays from training outputs; by default none."""
         return {}
 
-    def _ready(self, state: State, dtype: Any) -> State:
+    def prepare_state(self, state: State, dtype: Any) -> State:
         """Prepare the state for scoring outputs of this dtype, once for all batches."""
         return in_dtype(state, dtype) if self.casts_state else state
 
-    def _refuse(self, outputs: Outputs) -> None:
+    def refuse(self, outputs: Outputs) -> None:
         """Raise for outputs that would be scored, but mean nothing to this method."""
         return
 
     @abstractmethod
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         """Knownness of each sample, larger = more known."""
 
-    def _probability(self, state: State, batch: Batch) -> Array | None:
+    def probability_batch(self, state: State, batch: Batch) -> Array | None:
         """Knownness as a probability, for the methods that define one."""
         return None
 
-    def _class_probabilities(self, state: State, batch: Batch) -> Array | None:
+    def class_probabilities_batch(self, state: State, batch: Batch) -> Array | None:
         """One probability per class, for the methods that define them."""
         return None
 
-    def _predict(self, state: State, batch: Batch) -> Array | None:
+    def predict_batch(self, state: State, batch: Batch) -> Array | None:
         """Class of each sample, for methods that classify from features alone."""
         return None
 
@@ -170,7 +170,7 @@ class Detector(ABC):
         >>> MSP().learns, KNN().learns
         (False, True)
         """
-        return type(self)._fit is not Detector._fit
+        return type(self).fit_state is not Detector.fit_state
 
     def missing_from(self, outputs: Outputs) -> tuple[str, ...]:
         """Return the inputs that `fit` needs and these outputs lack.
@@ -212,7 +212,7 @@ class Detector(ABC):
             )
             raise ValueError(msg)
         try:
-            state = _named_arrays(caller, self._fit(outputs))
+            state = _named_arrays(caller, self.fit_state(outputs))
         except np.linalg.LinAlgError as error:
             need_finite(caller, outputs)
             msg = _check.must(
@@ -255,7 +255,7 @@ class Detector(ABC):
 
 
 def _named_arrays(caller: str, state: Any) -> dict[str, Array]:
-    """Return what `_fit` made as a dict; raise unless it is names and arrays."""
+    """Return what `fit_state` made as a dict; raise unless it is names and arrays."""
     if not isinstance(state, Mapping):
         got = repr(state)[:80]
     else:
@@ -266,7 +266,7 @@ def _named_arrays(caller: str, state: Any) -> dict[str, Array]:
     msg = _check.must(
         "a mapping from names to arrays",
         caller=caller,
-        name="the result of _fit",
+        name="the result of fit_state",
         got=got,
         remedy="Wrap numbers and lists: numpy.asarray(value)",
     )

@@ -82,12 +82,12 @@ class Fitted:
 
     def known_of_batch(self, batch: Batch) -> Array:
         """Return the knownness of a batch in its own array library, unchecked."""
-        return self.detector._score(self.prepared(batch.logits.dtype), batch)
+        return self.detector.score_batch(self.prepared(batch.logits.dtype), batch)
 
     def prepared(self, dtype: Any) -> State:
         """Return the arrays as they are used to score outputs of this dtype."""
         if dtype not in self._states:
-            self._states[dtype] = self.detector._ready(self.state, dtype)
+            self._states[dtype] = self.detector.prepare_state(self.state, dtype)
         return self._states[dtype]
 
     def probability(
@@ -96,7 +96,7 @@ class Fitted:
         """Return the probability of being known, for methods that define one."""
 
         def one(batch: Batch) -> Array:
-            values = self.detector._probability(self._ready(outputs), batch)
+            values = self.detector.probability_batch(self._ready(outputs), batch)
             if values is None:
                 msg = f"{type(self.detector).__name__}: defines no probability"
                 raise TypeError(msg)
@@ -114,7 +114,9 @@ class Fitted:
         """
 
         def one(batch: Batch) -> Array:
-            values = self.detector._class_probabilities(self._ready(outputs), batch)
+            values = self.detector.class_probabilities_batch(
+                self._ready(outputs), batch
+            )
             if values is None:
                 msg = f"{type(self.detector).__name__}: defines no class probabilities"
                 raise TypeError(msg)
@@ -124,13 +126,13 @@ class Fitted:
 
     def _scored(self, state: State, batch: Batch) -> Array:
         """Return the knownness of a batch: one number for each of its samples."""
-        values = self.detector._score(state, batch)
+        values = self.detector.score_batch(state, batch)
         shape = getattr(values, "shape", None)
         if shape is None or tuple(shape) != (len(batch),):
             msg = _check.must(
                 f"an array of one number per sample, shape ({len(batch)},)",
                 caller=type(self.detector).__name__,
-                name="the result of _score",
+                name="the result of score_batch",
                 got=type(values).__name__ if shape is None else f"shape {tuple(shape)}",
             )
             raise ValueError(msg)
@@ -176,7 +178,7 @@ class Fitted:
             name="outputs",
         )
         for recipe in (self.detector, *self.detector.recipes):
-            recipe._refuse(outputs)
+            recipe.refuse(outputs)
         layers = self.layers
         # Arrays of a server's client do not say which layers they are of.
         if layers and outputs.layers and outputs.layers != layers:

@@ -103,7 +103,7 @@ def _column(parts: list[Array], dtype: type) -> NDArray[Any]:
 
 
 def _own_classes(one: Fitted, state: State, batch: Batch) -> Array:
-    classes = one.detector._predict(state, batch)
+    classes = one.detector.predict_batch(state, batch)
     if classes is None:
         msg = (
             f"{type(one.detector).__name__}.score: outputs must have logits, got "

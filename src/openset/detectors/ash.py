@@ -76,10 +76,10 @@ class ASH(Detector):
     percentile: float = 90.0
     relu: bool = False
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         return shaping.head("ASH", train)
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         features = batch.features
         if self.relu:
@@ -99,7 +99,7 @@ class ASH(Detector):
             )
         return _xp.logsumexp(shaping.head_logits(state, shaped))
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         return shaping.head_class(state, batch.features)
 
 

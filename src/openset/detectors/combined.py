@@ -101,7 +101,7 @@ class Combined(Detector, listed=False):
         parts = [[name, dict(params)] for name, params in self.parts]
         return {"parts": parts, "method": self.method}
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         msg = _check.must(
             "combined from fitted detectors and the scores of held-out known samples",
             caller="Combined.fit",
@@ -112,24 +112,24 @@ class Combined(Detector, listed=False):
         )
         raise ValueError(msg)
 
-    def _ready(self, state: State, dtype: Any) -> State:
+    def prepare_state(self, state: State, dtype: Any) -> State:
         ready = {name: state[name] for name in ("knots", "weights")}
         for i, recipe in enumerate(self.recipes):
-            part = recipe._ready(part_of_state(state, i), dtype)
+            part = recipe.prepare_state(part_of_state(state, i), dtype)
             ready |= {f"{i}.{name}": array for name, array in part.items()}
         return ready
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         total = None
         for i, recipe in enumerate(self.recipes):
-            scores = recipe._score(part_of_state(state, i), batch)
+            scores = recipe.score_batch(part_of_state(state, i), batch)
             table = state["knots"][i, ...]
             ranked = state["weights"][i] * _rank(scores, table)
             total = ranked if total is None else total + ranked
         return total
 
-    def _predict(self, state: State, batch: Batch) -> Array | None:
-        return self.recipes[0]._predict(part_of_state(state, 0), batch)
+    def predict_batch(self, state: State, batch: Batch) -> Array | None:
+        return self.recipes[0].predict_batch(part_of_state(state, 0), batch)
 
 
 def combine(

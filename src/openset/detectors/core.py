@@ -60,7 +60,7 @@ class CORE(Detector):
     paper = "Yang et al. 2026"
     score_scale = "sum of 2 z-scores"
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         xp = _xp.array_namespace(train.weight)
         weight = shaping.weight("CORE", train, xp.float64)
         lengths = _xp.row_norms(weight)
@@ -85,7 +85,7 @@ class CORE(Detector):
         # Float64 for float32 outputs, too: the cosines of a class hardly differ.
         return state
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         both = _both(state, batch)
         return xp.sum((both - state["mean"]) / state["spread"], axis=1)

@@ -60,7 +60,7 @@ class DICE(Detector):
 
     percentile: float = 90.0
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         head = shaping.head("DICE", train)
         xp = _xp.array_namespace(head["weight"])
         weight = xp.astype(head["weight"], xp.float64)
@@ -72,5 +72,5 @@ class DICE(Detector):
         state = {"weight": weight, "bias": head["bias"]}
         return in_dtype(state, working_dtype(train))
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         return _xp.logsumexp(shaping.head_logits(state, batch.features))

@@ -52,7 +52,7 @@ class Energy(Detector):
 
     temperature: float = 1.0
 
-    def _refuse(self, outputs: Outputs) -> None:
+    def refuse(self, outputs: Outputs) -> None:
         rows = leading_rows(outputs.logits)
         if rows is None or rows.shape[1] == 1 or self.temperature != 1:
             return
@@ -66,5 +66,5 @@ class Energy(Detector):
             )
             raise ValueError(msg)
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         return self.temperature * batch.tempered(self.temperature).energy

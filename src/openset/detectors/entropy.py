@@ -44,7 +44,7 @@ class Entropy(Detector):
     paper = "Shannon 1948"
     score_scale = "-entropy"
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         return -entropy(batch)
 
 

@@ -88,7 +88,7 @@ class EVM(Detector):
     margin: float = 0.5
     cover: float = 0.5
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         centre, rows, labels = training_rows(train)
         need_two_classes("EVM", labels, "Margins are measured to other classes")
         rows = rows.astype(np.float64, copy=False)
@@ -120,7 +120,7 @@ class EVM(Detector):
         }
         return {name: _xp.moved(a, train.features) for name, a in arrays.items()}
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         rows, winner = _winner(state, batch)
         xp = _xp.array_namespace(rows)
         vectors, shape, scale = (
@@ -130,11 +130,11 @@ class EVM(Detector):
         distances = distances_between(rows, xp.astype(vectors, rows.dtype, copy=False))
         return shape * (xp.log(scale) - _xp.log(distances))
 
-    def _probability(self, state: State, batch: Batch) -> Array:
-        exponent = -self._score(state, batch)
+    def probability_batch(self, state: State, batch: Batch) -> Array:
+        exponent = -self.score_batch(state, batch)
         return _xp.array_namespace(exponent).exp(-exp(exponent))
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         _, winner = _winner(state, batch)
         return _xp.array_namespace(winner).take(state["labels"], winner, axis=0)
 

@@ -64,7 +64,7 @@ class FDBD(Detector):
 
     origin: str = "mean"
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         xp = _xp.array_namespace(train.weight)
         weight = shaping.weight("FDBD", train, xp.float64)
         n_classes = weight.shape[0]
@@ -89,7 +89,7 @@ class FDBD(Detector):
             mean = xp.zeros_like(mean)
         return in_dtype({"inverse": inverse, "mean": mean}, working_dtype(train))
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)
 
         def boundary(logits: Array, top: Array, index: Array) -> Array:

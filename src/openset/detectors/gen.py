@@ -57,7 +57,7 @@ class GEN(Detector):
     gamma: float = 0.1
     top: int = 100
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)
         largest = 1 / float(xp.finfo(batch.logits.dtype).eps)
         sizes = xp.abs(batch.top_logit)

@@ -75,7 +75,7 @@ class GMM(Detector):
 
     reg: float = 1e-3
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         labels: NDArray[np.int64] = train.labels  # type: ignore[assignment]
         classes, index, counts = np.unique(
             labels, return_inverse=True, return_counts=True
@@ -129,10 +129,10 @@ class GMM(Detector):
         }
         return in_dtype(state, dtype)
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         return _xp.logsumexp(_log_densities(state, batch))
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         index = xp.argmax(_log_densities(state, batch), axis=1)
         return xp.take(state["classes"], index, axis=0)

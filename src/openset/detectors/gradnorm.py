@@ -54,7 +54,7 @@ class GradNorm(Detector):
 
     temperature: float = 1.0
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)
         tempered = batch.tempered(self.temperature)
         uniform = 1 / batch.logits.shape[1]

@@ -66,7 +66,7 @@ class KLM(Detector):
     score_scale = "-divergence"
     casts_state = True
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         predicted = np.concatenate(
             [_xp.to_numpy(batch.top_class) for batch in fit_batches(train)]
         )
@@ -90,7 +90,7 @@ class KLM(Detector):
         weights = _xp.moved(counts.astype(np.float64), sums)
         return {"typical": _xp.by_rows(typical, sums, weights, size=_BLOCK_BYTES)}
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)
 
         def closest(logits: Array, energy: Array) -> Array:

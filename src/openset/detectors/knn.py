@@ -68,17 +68,17 @@ class KNN(Detector):
     backend: str = "matmul"
     index: str = "Flat"
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         batches = _neighbours.bank_batches(
             "KNN", train, k=self.k, bank=self.bank, seed=self.seed
         )
         rows = [batch.unit_features for batch in batches]
         return {"bank": _xp.array_namespace(*rows).concat(rows, axis=0)}
 
-    def _ready(self, state: State, dtype: Any) -> State:
+    def prepare_state(self, state: State, dtype: Any) -> State:
         return _neighbours.searchable("KNN", state, dtype, self.backend, self.index)
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         top = _neighbours.search("KNN", batch.unit_features, state, self.k)
         square = 2 - 2 * xp.min(top, axis=1)

@@ -53,7 +53,7 @@ class LTS(Detector):
 
     percentile: float = 95.0
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         k = shaping.n_kept(batch.features.shape[1], self.percentile)
 

@@ -64,7 +64,7 @@ class Mahalanobis(Detector):
     normalize: bool = False
     cutoff: float = 1e-12
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         state = self._state(moments(train, self._rows))
         return in_dtype(state, working_dtype(train))
 
@@ -83,10 +83,10 @@ class Mahalanobis(Detector):
     def _rows(self, batch: Batch) -> Array:
         return batch.unit_features if self.normalize else batch.features
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         return -nearest(state, batch, self._rows(batch))[1]
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         index = nearest(state, batch, self._rows(batch))[0]
         return _xp.array_namespace(index).take(state["classes"], index, axis=0)
 

@@ -35,5 +35,5 @@ class MaxLogit(Detector):
     paper = "Hendrycks et al. 2022"
     score_scale = "logit"
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         return batch.top_logit

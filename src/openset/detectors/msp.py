@@ -47,8 +47,8 @@ class MSP(Detector):
 
     temperature: float = 1.0
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         return -batch.tempered(self.temperature).log_other_mass
 
-    def _probability(self, state: State, batch: Batch) -> Array:
+    def probability_batch(self, state: State, batch: Batch) -> Array:
         return 1 / (1 + batch.tempered(self.temperature).other_mass)

@@ -56,12 +56,12 @@ class NCI(Detector):
 
     alpha: float = 1e-3
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         dtype = working_dtype(train)
         weight = shaping.weight("NCI", train, dtype)
         return in_dtype({"weight": weight, "mean": mean_feature(train, dtype)}, dtype)
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
 
         def score(features: Array, index: Array) -> Array:

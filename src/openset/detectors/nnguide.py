@@ -69,7 +69,7 @@ class NNGuide(Detector):
     backend: str = "matmul"
     index: str = "Flat"
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         rows, n_negative = [], 0
         for batch in _neighbours.bank_batches(
             "NNGuide", train, k=self.k, bank=self.bank, seed=self.seed
@@ -86,10 +86,10 @@ class NNGuide(Detector):
             warnings.warn(msg, stacklevel=4)  # the caller of fit
         return {"bank": xp.concat(rows, axis=0)}
 
-    def _ready(self, state: State, dtype: Any) -> State:
+    def prepare_state(self, state: State, dtype: Any) -> State:
         return _neighbours.searchable("NNGuide", state, dtype, self.backend, self.index)
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         top = _neighbours.search("NNGuide", batch.unit_features, state, self.k)
         with np.errstate(over="ignore"):  # refused below

@@ -65,7 +65,7 @@ class NNO(Detector):
     tau: float | None = None
     quantile: float = 0.95
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         centre, rows, labels = training_rows(train)
         classes, owner, counts = np.unique(
             labels, return_inverse=True, return_counts=True
@@ -95,13 +95,13 @@ class NNO(Detector):
         }
         return {name: _xp.moved(a, train.features) for name, a in arrays.items()}
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         rows, means, nearest = _nearest(state, batch)
         xp = _xp.array_namespace(rows)
         distances = distances_between(rows, xp.take(means, nearest, axis=0))
         return 1 - distances / float(state["tau"])
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         nearest = _nearest(state, batch)[2]
         return _xp.array_namespace(nearest).take(state["classes"], nearest, axis=0)
 

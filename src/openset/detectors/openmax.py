@@ -107,7 +107,7 @@ class OpenMax(Detector):
     weight: float = 1 / 200
     translate: float | None = 10_000.0
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         means, counts = _class_means(train)
         revised = counts >= MIN_SAMPLES
         if not revised.any():
@@ -188,7 +188,7 @@ class OpenMax(Detector):
             return euclidean
         return self.weight * euclidean + cosine
 
-    def _ready(self, state: State, dtype: Any) -> State:
+    def prepare_state(self, state: State, dtype: Any) -> State:
         # In float64: the distributions are so steep that rounding of a float32 cosine
         # would change the leading digits of the revised logit.
         xp = _xp.array_namespace(state["means"])
@@ -222,20 +222,20 @@ class OpenMax(Detector):
             left = _xp.put(left, top, -math.inf)
         return revised, unknown
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         def one(logits: Array) -> Array:
             known, unknown = self._revised(state, logits)
             return _xp.logsumexp(known) - unknown
 
         return _xp.by_rows(one, batch.logits, size=_BLOCK_BYTES)
 
-    def _probability(self, state: State, batch: Batch) -> Array:
-        odds = self._score(state, batch)
+    def probability_batch(self, state: State, batch: Batch) -> Array:
+        odds = self.score_batch(state, batch)
         xp = _xp.array_namespace(odds)
         small = xp.exp(-xp.abs(odds))  # never overflows
         return xp.where(odds >= 0, 1 / (1 + small), small / (1 + small))
 
-    def _class_probabilities(self, state: State, batch: Batch) -> Array:
+    def class_probabilities_batch(self, state: State, batch: Batch) -> Array:
         def one(logits: Array) -> Array:
             known, unknown = self._revised(state, logits)
             xp = _xp.array_namespace(known)

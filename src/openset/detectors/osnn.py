@@ -52,21 +52,21 @@ class OSNN(Detector):
     paper = "Mendes Júnior et al. 2017"
     score_scale = "-ratio, in [-1, 0]"
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         centre, bank, labels = training_rows(train)
         why = "The ratio compares the nearest class with the next one"
         need_two_classes("OSNN", labels, why)
         arrays = {"centre": centre, "bank": bank, "labels": labels}
         return {name: _xp.moved(a, train.features) for name, a in arrays.items()}
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         near, far, _ = _two_classes(state, batch)
         xp = _xp.array_namespace(near)
         is_some = far > 0
         ratio = near / xp.where(is_some, far, xp.ones_like(far))
         return -xp.where(is_some, ratio, xp.ones_like(far))
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         return _two_classes(state, batch)[2]
 
 

@@ -82,7 +82,7 @@ class PISVM(Detector):
     tail: int | None = None
     translate: float = 1.0
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         machines = fit_machines(
             "PISVM", train, cost=self.cost, gamma=self.gamma, nu=None
         )
@@ -101,12 +101,12 @@ class PISVM(Detector):
         shape, scale, loc = (state["inclusion"][i, :][None, :] for i in range(3))
         return log_exponent(decided, shape, scale, loc), decided
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         exponents, _ = self._exponents(state, batch)
         return _xp.array_namespace(exponents).max(exponents, axis=1)
 
-    def _probability(self, state: State, batch: Batch) -> Array:
-        return weibull_cdf(self._score(state, batch))
+    def probability_batch(self, state: State, batch: Batch) -> Array:
+        return weibull_cdf(self.score_batch(state, batch))
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         return best_or_nearest(*self._exponents(state, batch), state["classes"])

@@ -63,7 +63,7 @@ class PNML(Detector):
 
     cutoff: float = 1e-7
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         head = shaping.head("PNML", train)
         scatter: Any = 0.0
         for batch in fit_batches(train):
@@ -80,7 +80,7 @@ class PNML(Detector):
         state = {"whiten": directions[:, n_left_out:] / spread[None, :], **head}
         return in_dtype(state, working_dtype(train))
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         rows = batch.unit_features
         logits = shaping.head_logits(state, rows)
@@ -99,5 +99,5 @@ class PNML(Detector):
 
         return -xp.log(_xp.by_rows(total, logits, inside)) / math.log(n_classes)
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         return shaping.head_class(state, batch.features)

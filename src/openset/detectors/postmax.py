@@ -112,7 +112,7 @@ class PostMax(Detector):
             "only_correct": self.only_correct,
         }
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         # The score has no state: score the training samples as usual.
         bare = Fitted(detector=self, state={})
         only_correct = self.only_correct and train.labels is not None
@@ -153,13 +153,13 @@ class PostMax(Detector):
             for name in ("shape", "loc", "scale", "loglik", "n")
         }
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         return _over(batch.top_logit, self._lengths(batch))
 
-    def _probability(self, state: State, batch: Batch) -> Array:
-        return _law(state).cdf(self._score(state, batch))
+    def probability_batch(self, state: State, batch: Batch) -> Array:
+        return _law(state).cdf(self.score_batch(state, batch))
 
-    def _class_probabilities(self, state: State, batch: Batch) -> Array:
+    def class_probabilities_batch(self, state: State, batch: Batch) -> Array:
         lengths = self._lengths(batch)
         lengths = None if lengths is None else lengths[:, None]
         return _law(state).cdf(_over(batch.logits, lengths))
@@ -201,7 +201,7 @@ def log_survival(
     gpd = _law(state)
 
     def one(batch: Batch) -> Array:
-        return gpd.logsf(detector._score(state, batch))
+        return gpd.logsf(detector.score_batch(state, batch))
 
     return fitted._run(one, outputs, batch_size)
 

@@ -67,7 +67,7 @@ class ReAct(Detector):
     max_values: int = 1 << 24
     seed: int = 0
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         n, width = train.features.shape  # type: ignore[union-attr]
         rows = draw(n, max(1, self.max_values // width), self.seed)
         parts = [batch.features for batch in fit_batches(train, rows)]
@@ -75,7 +75,7 @@ class ReAct(Detector):
         head = shaping.head("ReAct", train)
         return {"clip": _xp.moved(np.asarray(clip), head["bias"]), **head}
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
 
         def clipped(features: Array) -> Array:
@@ -83,5 +83,5 @@ class ReAct(Detector):
 
         return shaping.head_energy(state, batch.features, clipped)
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         return shaping.head_class(state, batch.features)

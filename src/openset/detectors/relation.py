@@ -78,7 +78,7 @@ class Relation(Detector):
     bank: float | int | None = None
     seed: int = 0
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         features, masses = [], []
         for batch in _neighbours.bank_batches(
             "Relation", train, k=1, bank=self.bank, seed=self.seed
@@ -91,7 +91,7 @@ class Relation(Detector):
             "masses": xp.concat(masses, axis=0),
         }
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         rows, masses = batch.unit_features, _probabilities(batch)
         n = state["bank"].shape[0]

@@ -54,12 +54,12 @@ class Residual(Detector):
 
     dim: int | None = None
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         space = residual_space("Residual", train, self.dim)
         mean_residual("Residual", train, space)  # raises if there is none
         state = {"origin": space.origin, "residual": space.residual}
         return in_dtype(state, working_dtype(train))
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         away = (batch.features - state["origin"]) @ state["residual"]
         return -_xp.row_norms(away)

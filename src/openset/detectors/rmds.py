@@ -61,7 +61,7 @@ class RMDS(Mahalanobis):
     paper = "Ren et al. 2021"
     score_scale = "-distance^2"
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         if np.unique(train.labels).size == 1:  # type: ignore[arg-type]
             msg = _check.must(
                 "of two classes or more",
@@ -71,7 +71,7 @@ class RMDS(Mahalanobis):
                 remedy="Use Mahalanobis",
             )
             raise ValueError(msg)
-        return super()._fit(train)
+        return super().fit_state(train)
 
     def _state(self, found: Moments) -> State:
         if found.is_singular:
@@ -79,7 +79,7 @@ class RMDS(Mahalanobis):
         whiten_all = whitener("RMDS", found.total, found.mean, self.cutoff)
         return {**super()._state(found), "whiten_all": whiten_all}
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         rows = self._rows(batch)
         _, to_class = nearest(state, batch, rows)
         white = (rows - state["origin"]) @ state["whiten_all"]

@@ -67,10 +67,10 @@ class SCALE(Detector):
     percentile: float = 85.0
     relu: bool = False
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         return {"bias": shaping.head("SCALE", train)["bias"]}
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         features = batch.features
         if self.relu:

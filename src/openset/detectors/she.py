@@ -50,7 +50,7 @@ class SHE(Detector):
     score_scale = "product"
     casts_state = True
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         sums: Any = 0.0
         counts: Any = 0.0
         for batch, own in batches_with(train, train.labels):
@@ -77,7 +77,7 @@ class SHE(Detector):
         }
         return in_dtype(state, working_dtype(train))
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
 
         def product(features: Array, index: Array) -> Array:

@@ -57,12 +57,12 @@ class Temperature(Detector):
     paper = "Guo et al. 2017"
     score_scale = "log-odds"
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         found = 1 / _best_inverse(train)
         like = train.logits
         return {"temperature": _xp.moved(np.array(found), like)}
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         temperature = float(state["temperature"])
         xp = _xp.array_namespace(batch.logits)
 
@@ -80,7 +80,7 @@ class Temperature(Detector):
         slow = batch.tempered(temperature).log_other_mass
         return -xp.where(is_lost, slow, _xp.log(mass))
 
-    def _probability(self, state: State, batch: Batch) -> Array:
+    def probability_batch(self, state: State, batch: Batch) -> Array:
         return 1 / (1 + batch.tempered(float(state["temperature"])).other_mass)
 
 

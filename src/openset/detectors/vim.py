@@ -60,7 +60,7 @@ class ViM(Detector):
 
     dim: int | None = None
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         space = residual_space("ViM", train, self.dim)
         length = mean_residual("ViM", train, space)
         alpha = self._mean_logit(train) / length
@@ -84,6 +84,6 @@ class ViM(Detector):
             raise ValueError(msg)
         return total / len(train)
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         away = (batch.features - state["origin"]) @ state["residual"]
         return batch.energy - _xp.row_norms(away)

@@ -99,7 +99,7 @@ class VRA(Detector):
             )
             raise ValueError(msg)
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         n, width = train.features.shape  # type: ignore[union-attr]
         rows = draw(n, max(1, self.max_values // width), self.seed)
         parts = [batch.features for batch in fit_batches(train, rows)]
@@ -113,7 +113,7 @@ class VRA(Detector):
         low, high = (_xp.moved(cut, head["bias"]) for cut in cuts)
         return {**in_dtype({"low": low, "high": high}, working_dtype(train)), **head}
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
 
         def rectified(features: Array) -> Array:
@@ -125,5 +125,5 @@ class VRA(Detector):
 
         return shaping.head_energy(state, batch.features, rectified)
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         return shaping.head_class(state, batch.features)

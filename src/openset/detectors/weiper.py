@@ -101,7 +101,7 @@ class WeiPer(Detector):
     max_samples: int = 10_000
     seed: int = 0
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         head = shaping.head("WeiPer", train)
         weight = self._perturbed(_xp.to_numpy(head["weight"]))
         chosen = draw(len(train), self.max_samples, self.seed)
@@ -170,7 +170,7 @@ class WeiPer(Detector):
         shares = of_features / features.shape[1], of_logits / size
         return (*shares, confidence / self.repeats)
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         features = _wide(batch)
         xp = _xp.array_namespace(features)
         *shares, confidence = self._histograms(state, features)
@@ -185,7 +185,7 @@ class WeiPer(Detector):
             - self.weight_logits * apart[1, :]
         )
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         dtype = batch.features.dtype
         head = {"weight": state["head"], "bias": state["bias"]}

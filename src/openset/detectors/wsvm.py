@@ -98,7 +98,7 @@ class WSVM(Detector):
     tail: int | None = None
     translate: float = 1.0
 
-    def _fit(self, train: Outputs) -> State:
+    def fit_state(self, train: Outputs) -> State:
         machines = fit_machines(
             "WSVM", train, cost=self.cost, gamma=self.gamma, nu=self.nu
         )
@@ -146,16 +146,16 @@ class WSVM(Detector):
         odds = xp.where(admitted, log_p - log_rest, nothing)
         return odds, xp.where(admitted, log_p, nothing), decided
 
-    def _score(self, state: State, batch: Batch) -> Array:
+    def score_batch(self, state: State, batch: Batch) -> Array:
         odds, _, _ = self._odds(state, batch)
         return _xp.array_namespace(odds).max(odds, axis=1)
 
-    def _probability(self, state: State, batch: Batch) -> Array:
+    def probability_batch(self, state: State, batch: Batch) -> Array:
         _, logs, _ = self._odds(state, batch)
         xp = _xp.array_namespace(logs)
         return xp.exp(xp.max(logs, axis=1))
 
-    def _predict(self, state: State, batch: Batch) -> Array:
+    def predict_batch(self, state: State, batch: Batch) -> Array:
         odds, _, decided = self._odds(state, batch)
         return best_or_nearest(odds, decided, state["classes"])
 

@@ -73,8 +73,8 @@ class PrecomputedScores(Detector, listed=False):
     score_cost = "1"
     paper = "-"
 
-    def _score(self, state: State, batch: Batch) -> NDArray[np.float64]:
+    def score_batch(self, state: State, batch: Batch) -> NDArray[np.float64]:
         return batch.features[:, 0]
 
-    def _predict(self, state: State, batch: Batch) -> NDArray[np.int64]:
+    def predict_batch(self, state: State, batch: Batch) -> NDArray[np.int64]:
         return batch.features[:, 1].astype(np.int64)

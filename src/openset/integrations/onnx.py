@@ -140,7 +140,7 @@ class _Decision(nn.Module):
         held = {name: getattr(self, f"state_{i}") for i, name in enumerate(self.names)}
         given = {"logits": logits, "features": features}
         batch = Batch(replaced(object.__new__(Outputs), **given))
-        known = self.detector._score(held | self.numbers, batch).float()
+        known = self.detector.score_batch(held | self.numbers, batch).float()
         invalid = is_undetermined(logits)
         for array in (logits, *(() if features is None else (features,))):
             invalid |= array.isnan().any(dim=1)

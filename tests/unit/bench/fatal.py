@@ -28,7 +28,7 @@ class Fatal(MSP):
     mark: str = ""
     node: bool = False
 
-    def _fit(self, train):
+    def fit_state(self, train):  # noqa: D102
         try:
             if self.mark:
                 Path(self.mark).open("x", encoding="utf-8").close()
@@ -55,7 +55,7 @@ class Held(MSP):
 
     mark: str = ""
 
-    def _fit(self, train):
+    def fit_state(self, train):  # noqa: D102
         path = Path(self.mark)
         if not path.exists():
             partial = path.with_name(f"{path.name}.{os.getpid()}")

@@ -131,7 +131,7 @@ from openset.detectors import Detector
 class Scaled(Detector):
     factor: float = 2.0
 
-    def _score(self, state, batch):
+    def score_batch(self, state, batch):
         return self.factor * batch.logits.max(axis=1)
 """
 

@@ -162,10 +162,10 @@ class _Plain(Detector):
         object.__setattr__(self, "result", result)
         object.__setattr__(self, "made", {} if state is None else state)
 
-    def _fit(self, train):
+    def fit_state(self, train):
         return self.made
 
-    def _score(self, state, batch):
+    def score_batch(self, state, batch):
         return self.result(batch)
 
 
@@ -181,7 +181,7 @@ class _Plain(Detector):
 )
 def test_scores_are_one_number_per_sample(result, got, outputs):
     fitted = _Plain(result=result).fit(outputs)
-    rule = f"_Plain: the result of _score must be an array of one number .*, got {got}"
+    rule = f"result of score_batch must be an array of one number .*, got {got}"
     for use in (fitted.known, fitted.score):
         with pytest.raises(ValueError, match=rule):
             use(outputs)
@@ -192,7 +192,9 @@ def test_scores_are_one_number_per_sample(result, got, outputs):
     [([1.0], r"\[1.0\]"), ({"a": 1.0}, "float for 'a'"), ({"a": {}}, "dict for 'a'")],
 )
 def test_a_state_is_named_arrays(state, got, outputs):
-    rule = f"_Plain: the result of _fit must be a mapping .*, got {got}. Wrap numbers"
+    rule = (
+        f"_Plain: the result of fit_state must be a mapping .*, got {got}. Wrap numbers"
+    )
     with pytest.raises(TypeError, match=rule):
         _Plain(state=state).fit(outputs)
 
@@ -238,7 +240,7 @@ def test_features_too_large_for_a_covariance_are_named(monkeypatch):
         msg = "Eigenvalues did not converge"
         raise np.linalg.LinAlgError(msg)
 
-    monkeypatch.setattr(KNN, "_fit", diverge)
+    monkeypatch.setattr(KNN, "fit_state", diverge)
     train = Outputs(logits=np.eye(3), features=np.eye(3), labels=[0, 1, 2])
     with pytest.raises(ValueError, match=r"KNN\.fit: features must be small enough"):
         KNN(k=1).fit(train)

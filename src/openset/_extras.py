@@ -46,7 +46,11 @@ def importing(caller: str, name: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         if error.name is None:  # transformers: something below it does not import
-            msg = f"{caller}: {name} is installed but does not import ({error})"
+            cause: BaseException = error
+            while cause.__cause__ is not None:
+                cause = cause.__cause__
+            why = first_line(cause)
+            msg = f"{caller}: {name} is installed but does not import ({why})"
         else:
             msg = (
                 f"{caller}: needs {error.name}; install it with: "

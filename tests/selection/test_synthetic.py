@@ -181,7 +181,7 @@ def test_a_detector_is_told_the_names_of_the_classes_that_are_left(monkeypatch):
         seen.append(train.classes)
         return {}
 
-    monkeypatch.setattr(detectors.MSP, "_fit", noted)
+    monkeypatch.setattr(detectors.MSP, "fit_state", noted)
     known = drawn(30)
     selection.leave_classes_out(detectors.MSP(), known, known, folds=6, rng=1)
     order = np.random.default_rng(1).permutation(6)

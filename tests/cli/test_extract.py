@@ -195,15 +195,15 @@ def test_a_list_of_a_benchmark_by_name(tmp_path, monkeypatch):
     ("options", "said"),
     [
         (["--out", "outputs.txt"], "--out must be a .npz file, or a folder, got"),
-        (["--side", "0"], "side must be an integer"),
+        (["--side", "0"], "height and width must be > 0"),
         (["--batch-size", "0"], "batch_size must be an integer >= 1, got 0"),
         (["--std", "0,0,0"], "std must be 3 numbers, one per channel, std positive"),
         (["--step", "odin:epsilon=-1"], "step must be that of ODIN"),
-        (["--device", "abacus"], "device must be a device of torch, such as 'cpu'"),
+        (["--device", "abacus"], "device must be one of torch, got"),
         (["--weights", "w.pth"], "weights must be left out for package.module:name"),
         (
             ["--head", "head.txt"],
-            "must be a .npz, .safetensors or .pth file of tensors",
+            "damaged or no file of tensors by name",
         ),
     ],
 )

@@ -245,13 +245,15 @@ def test_shards_with_samples_that_would_be_lost_are_refused(tmp_path):
     good = tar_of(tmp_path / "good.tar", MEMBERS).read_bytes()
     twice = [("a.png", A), ("a.seg.png", B)]
     cases = {
-        "cut off after 2 members": (good[: SECOND + 100], good[:SECOND]),
-        "no member follows the 2 read": (good[:SECOND] + b"?" + good[SECOND + 1 :],),
-        "no member follows the 4 read, but other bytes": (good + good,),
-        "two images of one sample: a.png and a.seg": (twice,),
+        "after 2 members": (
+            *(good[: SECOND + 100], good[:SECOND]),
+            good[:SECOND] + b"?" + good[SECOND + 1 :],
+        ),
+        "cut off or damaged after 4 members": (good + good,),
+        "2 images of 1 samples": (twice,),
         "got b.gif. Convert it": ([("a.png", A), ("b.gif", B)],),
-        "with images, got none": ([("a.cls", b"0")],),
-        "a .cls for every image, or for none, got none for b": (MEMBERS[:3],),
+        "got 0 images": ([("a.cls", b"0")],),
+        "2 samples, 1 .cls": (MEMBERS[:3],),
         "damaged or not a WebDataset": (b"", b"no archive"),
     }
     path = tmp_path / "one.tar"
@@ -280,12 +282,11 @@ def test_shards_with_samples_that_would_be_lost_are_refused(tmp_path):
         ("array.npy", {"part": "test"}, "part must be left out for data without"),
         ("plain", {"image_list": "l.txt", "part": "a"}, "part must be left out"),
         ("plain", {"image_list": "no.txt"}, "no such list"),
-        ("plain", {"image_list": "l.txt"}, "labels must be -1 or 0..3"),
+        ("plain", {"image_list": "l.txt"}, "labels must be below 4"),
         ("plain", {"image_list": "missing.txt"}, "plain without any of them"),
-        ("plain", {"device": "abacus"}, "device must be a device of torch"),
         ("plain", {"batch_size": 0}, "batch_size must be an integer"),
         ("plain", {"invalid": "drop"}, "invalid must be one of"),
-        ("plain", {"out": "o.npz"}, "out must be the name of a folder"),
+        ("plain", {"out": "o.npz"}, "or none for a folder"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, monkeypatch, data, options, words):

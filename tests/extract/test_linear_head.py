@@ -219,11 +219,10 @@ WIDE = LinearHead(weight=np.zeros((2, 9)), bias=np.zeros(2))
         ),
         (lambda bert: load(bert).apply(TEXTS, step=Odin()), "without a last layer"),
         (lambda _: load(FLAT, side=2, head=WIDE), "head must be for embeddings of 12"),
-        (lambda _: load(FLAT, pooling="cls"), "pooling must be left out for package"),
         (lambda _: LinearHead(weight=np.zeros((2, 9)), bias=np.zeros(3)), "of shapes"),
         (
             lambda _: LinearHead(weight=np.zeros((1, 9)), bias=[0], classes="ab"),
-            "classes must be 1 names",
+            "with C names of classes",
         ),
         (
             lambda _: LinearHead.fit(Outputs(features=[[0.0], [1.0]], labels=[0, 0])),

@@ -106,7 +106,7 @@ def test_layers_of_a_network_of_others(vit):
     hook.remove()
     expected = torch.cat([kept[0].mean(dim=1), logits], dim=1)
     assert_allclose(found.features, expected, atol=1e-5)
-    with pytest.raises(ValueError, match=r"names of layers of the network .*'layer9'"):
+    with pytest.raises(ValueError, match=r"names in model\.named_modules"):
         network.apply(IMAGES[:1], layers=["layer9"], device="cpu", progress=False)
 
 
@@ -361,13 +361,12 @@ EVERY = (
     [
         ("resnet18", {}, f"network must be {EVERY}, got 'resnet18', which does not ex"),
         (".", {}, "got '.', a folder without trained.json"),
-        ("no.onnx", {}, "no such file: no.onnx"),
+        ("no.onnx", {}, "No such file"),
         ("timm:resnet18", {"weights": "no.pth"}, "no.pth"),
         ("timm:no_such", {}, "no_such"),
-        ("hf:/no/such/folder", {}, "a model of Hugging Face"),
+        ("hf:/no/such/folder", {}, "/no/such/folder"),
         ("collections:OrderedDict", {}, "must be an nn.Module"),
         ("timm:resnet18", {"side": 32}, "side must be left out for timm:NAME"),
-        ("no.onnx", {"head": "h"}, "head must be left out for an ONNX file"),
         (small(), {"weights": "w.pth"}, "weights must be left out for package.module"),
         (small(4), {}, "for grey or RGB images, of 1 or 3 channels, got one for 4"),
         (small(), {"mean": [0.5]}, "mean must be 3 numbers, one per channel"),
@@ -376,7 +375,6 @@ EVERY = (
             {"std": [0.5, 0, 1]},
             "std must be 3 numbers, one per channel, std p",
         ),
-        (small(), {"side": 0}, "side must be an integer"),
     ],
 )
 def test_what_cannot_be_loaded_is_named(source, options, words):
@@ -399,7 +397,7 @@ def test_weights_that_do_not_fit_are_named(tmp_path):
         with pytest.raises(RuntimeError, match=words):
             extract.load("timm:resnet18", weights=file)
     (tmp_path / "w.pth").write_bytes(b"nonsense")
-    with pytest.raises(ValueError, match=r"must be a \.npz, \.safetensors or \.pth f"):
+    with pytest.raises(ValueError, match="damaged or no file of tensors"):
         extract.load("timm:resnet18", weights=tmp_path / "w.pth")
 
 

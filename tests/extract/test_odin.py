@@ -115,10 +115,6 @@ TOKENS = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(8, 2))
             lambda: extract(TOKENS, [torch.zeros(3, 2).long()], step=Odin()),
             r"Odin: inputs must be one tensor of real",
         ),
-        (
-            lambda: extract(network(), loader(), step=Odin(std=(1.0, 1.0))),
-            "std must be a number for each channel",
-        ),
         (lambda: Odin(temperature=0), "temperature must be a number"),
         (lambda: Odin(epsilon=-1), "epsilon must be a number"),
         (lambda: Odin.of("odin:epsilon"), "step must be that of ODIN"),

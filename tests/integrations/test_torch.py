@@ -324,7 +324,7 @@ def test_two_layers_of_one_size_are_ambiguous(test):
         nn.Linear(WIDTH, N_CLASSES), nn.ReLU(), nn.Linear(N_CLASSES, N_CLASSES)
     )
     with pytest.raises(
-        ValueError, match="the only linear layer with n_classes 4, got 2: 0"
+        ValueError, match="the only linear layer with n_classes 4, got 2 of 0"
     ):
         OpenSetModule(model, _wide(rejector))
     assert OpenSetModule(model, _wide(rejector), head="2").head == "2"
@@ -351,25 +351,23 @@ def test_what_is_no_network_or_no_rejector_is_named(test):
 def test_a_wrong_head_is_named():
     rejector = rejector_of("msp")
     model = nn.Sequential(nn.Linear(WIDTH, 7))
-    with pytest.raises(ValueError, match="none: 0"):
+    with pytest.raises(ValueError, match="0 of 0: Linear"):
         OpenSetModule(model, rejector)
     with pytest.raises(ValueError, match="n_classes of head '0' must be 4"):
         OpenSetModule(model, rejector, head="0")
-    with pytest.raises(ValueError, match="head must be the name of a linear layer"):
+    with pytest.raises(ValueError, match="head must be a linear layer of the model"):
         OpenSetModule(model, rejector, head="fc")
-    with pytest.raises(TypeError, match=r"head must be an nn.Linear, got ''"):
-        OpenSetModule(model, rejector, head="")
     with pytest.raises(ValueError, match="head must be a layer of the model"):
         OpenSetModule(model, rejector, head=nn.Linear(2, 2))
 
 
 def test_a_head_behind_a_softmax_is_not_the_output(test):
     model = nn.Sequential(nn.Linear(WIDTH, N_CLASSES), nn.Softmax(dim=1))
-    with pytest.raises(ValueError, match="whose output is the model's, got none"):
+    with pytest.raises(ValueError, match="whose output is the model's, got 0"):
         OpenSetModule(model, rejector_of("msp"), example=torch.zeros(1, WIDTH))
 
 
 def test_tokens_are_refused(test):
     module = OpenSetModule(linear_model(test), rejector_of("msp"))
-    with pytest.raises(ValueError, match=r"of shape \(n, d\), got shape \(2, 3, 32\)"):
+    with pytest.raises(ValueError, match=r"on rows .*, got calls on \(2, 3, 32\)"):
         module(torch.zeros(2, 3, WIDTH))

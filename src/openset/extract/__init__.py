@@ -6,6 +6,7 @@ gives its outputs for images or texts, :func:`run` for data by name, as ``opense
 extract`` does. :func:`extract` takes a torch module and a loader of batches.
 """
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from openset.extract.data import check_data as check_data
@@ -19,17 +20,12 @@ if TYPE_CHECKING:
     from openset.extract.odin import Odin
 
 __all__ = ["LinearHead", "Network", "Odin", "extract", "load", "run"]
+_LATER = {"extract": "loader", "Odin": "odin"}
 
 
 def __getattr__(name: str) -> Any:
     # Imported on first use: an ONNX file runs without torch.
-    if name == "extract":
-        from openset.extract.loader import extract  # noqa: PLC0415
-
-        return extract
-    if name == "Odin":
-        from openset.extract.odin import Odin  # noqa: PLC0415
-
-        return Odin
+    if name in _LATER:
+        return getattr(import_module(f"openset.extract.{_LATER[name]}"), name)
     msg = f"module 'openset.extract' has no attribute {name!r}"
     raise AttributeError(msg)

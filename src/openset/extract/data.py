@@ -1,6 +1,5 @@
 """Outputs of a network for data by name: folders, lists, texts, arrays, archives."""
 
-import shutil
 import tarfile
 import tempfile
 import textwrap
@@ -80,25 +79,24 @@ def run(
     """
     check_data(str(data))
     opened = network if isinstance(network, Network) else load(network)
+    path = Path(data)
     with ExitStack() as stack:
         if image_list is not None:
             found = _listed(image_list, data, opened)
-        elif Path(data).suffix == ".tar":
+        elif path.suffix == ".tar":
             folder = tempfile.TemporaryDirectory(prefix="openset-tar-")
-            found = unpacked(Path(data), Path(stack.enter_context(folder)))
-            if found.labels is not None:
-                n = len(opened.classes)
-                is_known = (found.labels >= 0) & (found.labels < n)
-                labels = np.where(is_known, found.labels, UNKNOWN)
-                found = found._replace(labels=labels)
+            found = unpacked(path, Path(stack.enter_context(folder)))
         else:
-            found = _unlabelled(Path(data)) or _of_data_set(data, part, root, opened)
+            found = _unlabelled(path) or _of_data_set(data, part, root, opened)
         if part and (found.labels is None or image_list is not None):
             _check.fail(_CALLER, "part", "left out for data without parts", repr(part))
         if opened.embeds and not opened.classes:
             opened = replace(opened, classes=found.classes)
-        ids = sample_names(found.inputs, Path(data)) if found.ids is None else found.ids
-        about = {"labels": found.labels, "groups": found.groups, "ids": ids}
+        labels, ids = found.labels, found.ids
+        if path.suffix == ".tar" and labels is not None:
+            labels = np.where(labels < len(opened.classes), labels, UNKNOWN)
+        ids = sample_names(found.inputs, path) if ids is None else ids
+        about = {"labels": labels, "groups": found.groups, "ids": ids}
         try:
             return opened.apply(found.inputs, **about, **how)
         except (DamagedImageError, InvalidSamplesError) as error:
@@ -111,15 +109,12 @@ def run(
 
 def check_data(data: str) -> None:
     """Refuse a path that leads nowhere before a network is loaded or downloaded."""
-    if datasets.is_name(data) or Path(data).exists():
-        return
-    remedy = ""
-    if not (set("/\\:") & set(data) or Path(data).suffix):
-        names = "openset datasets lists the names of data sets"
-        remedy = _check.near(data, datasets.names()) or names
-    rule = "a file, a folder or the name of a data set"
-    got = f"{data}, and there is no such file or folder"
-    _check.fail(_CALLER, "data", rule, got, remedy, FileNotFoundError)
+    if not (datasets.is_name(data) or Path(data).exists()):
+        remedy = _check.near(data, datasets.names())
+        remedy = remedy or "openset datasets lists the names of data sets"
+        rule = "a file, a folder or the name of a data set"
+        got = f"{data}, and there is no such file or folder"
+        _check.fail(_CALLER, "data", rule, got, remedy, FileNotFoundError)
 
 
 def _listed(
@@ -161,10 +156,8 @@ def _of_data_set(
     data: str | Path, part: str, root: str | Path | None, network: Network
 ) -> Samples:
     loaded = datasets.load(str(data), root)
-    if part and loaded.parts:
+    if part:
         _check.one_of(_CALLER, "part", part, sorted(loaded.parts))
-    elif part:
-        _check.fail(_CALLER, "part", "left out for data without parts", repr(part))
     rows = loaded.parts[part] if part else np.arange(len(loaded.labels))
     known = network.classes
     if network.embeds and not known:
@@ -185,17 +178,18 @@ def sample_names(inputs: Any, folder: Path) -> list[str] | None:
 
     File names are relative to the folder, or absolute if outside of it.
     """
-    if not isinstance(inputs, ImageFiles):
-        if not (len(inputs) and isinstance(inputs[0], str)):
-            return None
+    if isinstance(inputs, ImageFiles):
+        root = folder.resolve()
+        paths = [Path(path).resolve() for path in inputs.paths]
+        within = [path.is_relative_to(root) for path in paths]
+        paths = [
+            p.relative_to(root) if w else p for p, w in zip(paths, within, strict=True)
+        ]
+        return [path.as_posix() for path in paths]
+    if len(inputs) and isinstance(inputs[0], str):
         # Short: NumPy stores all of them as long as the longest.
         return [textwrap.shorten(text, _LONGEST, placeholder=" …") for text in inputs]
-    root = folder.resolve()
-    paths = [Path(path).resolve() for path in inputs.paths]
-    return [
-        (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
-        for path in paths
-    ]
+    return None
 
 
 def unpacked(path: Path, folder: Path) -> Samples:
@@ -203,42 +197,30 @@ def unpacked(path: Path, folder: Path) -> Samples:
 
     Images stay in the folder until their batch is read: memory does not grow.
     """
-    images: dict[str, str] = {}
-    numbers: dict[str, int] = {}
     try:
         with tarfile.open(path) as tar:
-            for member in tar:
-                name = PurePosixPath(member.name)
-                key = str(name.parent / name.name.partition(".")[0])
-                stream = tar.extractfile(member) if member.isfile() else None
-                if stream is None:
-                    continue
-                if name.suffix == ".cls":
-                    numbers[key] = int(stream.read())
-                elif is_image(name):
-                    if key in images:
-                        names = f"{images[key]} and {member.name}"
-                        msg = f"two images of one sample: {names}"
-                        raise ValueError(msg)  # noqa: TRY301
-                    target = folder / f"{len(images):08}{name.suffix.lower()}"
-                    with target.open("wb") as copy:
-                        shutil.copyfileobj(stream, copy)
-                    images[key] = member.name
+            tar.extractall(folder, filter="data")
             _need_end(tar)
-    except (tarfile.TarError, EOFError, ValueError) as error:
+            members = [PurePosixPath(one.name) for one in tar if one.isfile()]
+    except (tarfile.TarError, EOFError) as error:
         msg = f"{_CALLER}: {path} is damaged or not a WebDataset ({error})"
         raise ArtefactError(msg) from error
-    if not images:
-        _check.fail(_CALLER, str(path), "a .tar file with images", "none")
-    missing = images.keys() - numbers.keys()
-    if numbers and missing:
-        rule, got = "a .cls for every image, or for none", f"none for {min(missing)}"
+    names = [one for one in members if is_image(one)]
+    keys = [one.with_name(one.name.partition(".")[0] + ".cls") for one in names]
+    labelled = {*keys} & {*members}
+    if not names or len({*keys}) < len(keys) or len(labelled) not in {0, len(keys)}:
+        rule = "a .tar file of images, one per sample, with a .cls for all or none"
+        got = f"{len(names)} images of {len({*keys})} samples, {len(labelled)} .cls"
         _check.fail(_CALLER, str(path), rule, got)
-    labels = np.array([numbers[key] for key in images]) if numbers else None
-    ids = list(images.values())
-    files = tuple(str(one) for one in sorted(folder.iterdir()))
-    shown = tuple(f"{one} of {path}" for one in ids)
-    return Samples(ImageFiles(files, names=shown), labels, ids=ids)
+    labels = [int((folder / one).read_text()) for one in keys] if labelled else None
+    return Samples(
+        ImageFiles(
+            tuple(str(folder / one) for one in names),
+            names=tuple(f"{one} of {path}" for one in names),
+        ),
+        None if labels is None else np.array(labels),
+        ids=[one.as_posix() for one in names],
+    )
 
 
 def _need_end(tar: tarfile.TarFile) -> None:
@@ -249,12 +231,9 @@ def _need_end(tar: tarfile.TarFile) -> None:
     file: Any = tar.fileobj
     file.seek(tar.offset)
     rest = file.read(tarfile.BLOCKSIZE)
-    n = len(tar.getmembers())
-    if len(rest) < tarfile.BLOCKSIZE:
-        msg = f"cut off after {n} members"
-        raise tarfile.ReadError(msg)
-    while rest:
-        if any(rest):
-            msg = f"no member follows the {n} read, but other bytes"
-            raise tarfile.ReadError(msg)
+    is_short = len(rest) < tarfile.BLOCKSIZE
+    while rest and not any(rest):
         rest = file.read(tarfile.RECORDSIZE)
+    if is_short or rest:
+        msg = f"cut off or damaged after {len(tar.getmembers())} members"
+        raise tarfile.ReadError(msg)

@@ -5,6 +5,8 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
+from numpy.typing import NDArray
+
 from openset import _check, _extras
 
 with _extras.importing("openset.extract", "torch"):
@@ -12,7 +14,7 @@ with _extras.importing("openset.extract", "torch"):
     from torch import Tensor, nn
 
 _SHOWN = 6  # layers in a message: a large network has hundreds
-REMEDY = (
+_REMEDY = (
     "Name it: head='fc' (see model.named_modules()); or collect the arrays yourself: "
     "Outputs(logits=..., features=...)"
 )
@@ -26,91 +28,65 @@ class Head(NamedTuple):
     name: str
     layer: nn.Linear
 
-    def weight(self) -> Tensor:
-        """Weights, shape (C, d), outside of the graph."""
-        return self.layer.weight.detach()
-
-    def bias(self) -> Tensor:
-        """Biases, shape (C,): zeros if the layer has none."""
-        if self.layer.bias is None:
-            return self.weight().new_zeros(self.layer.out_features)
-        return self.layer.bias.detach()
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return weight (C, d) and bias (C,): zeros if the layer has none."""
+        weight, bias = self.layer.weight, self.layer.bias
+        bias = weight.new_zeros(len(weight)) if bias is None else bias
+        return {"weight": as_numpy(weight), "bias": as_numpy(bias)}
 
 
-def check_module(caller: str, model: Any) -> None:
-    """Raise TypeError unless `model` is a network."""
+def linears(caller: str, model: Any) -> list[Head]:
+    """Return the linear layers of a model; raise TypeError if it is none."""
     if not isinstance(model, nn.Module):
         got = type(model).__name__
         _check.fail(caller, "model", "an nn.Module", got, error=TypeError)
-
-
-def linears(model: nn.Module) -> list[Head]:
-    """Return the linear layers of a model."""
     layers = model.named_modules()
     return [Head(name, one) for name, one in layers if isinstance(one, nn.Linear)]
 
 
 def named(caller: str, model: nn.Module, given: str | nn.Module) -> Head:
     """Return the linear layer that a caller gave, or gave the name of."""
-    layers = linears(model)
+    layers = linears(caller, model)
     fits = [one for one in layers if one.layer is given or one.name == given]
-    if not fits:
-        names = ", ".join(one.name for one in layers[-_SHOWN:]) or "none"
-        got = repr(given) if isinstance(given, str) else type(given).__name__
-        _check.fail(caller, "head", f"a linear layer of the model ({names})", got)
-    return fits[0]
+    return _only(caller, fits, layers, "a linear layer of the model")
 
 
 def of_size(caller: str, model: nn.Module, **sizes: int | None) -> Head:
     """Return the only linear layer of a size: `n_classes`, `n_features`."""
-    layers = linears(model)
-    fits = [
-        one
-        for one in layers
-        if sizes.get("n_classes") in (None, one.layer.out_features)
-        and sizes.get("n_features") in (None, one.layer.in_features)
-    ]
-    if len(fits) != 1:
-        wanted = [f"{name} {one}" for name, one in sizes.items() if one is not None]
-        rule = f"the only linear layer with {' and '.join(wanted) or 'any size'}"
-        shown = [f"{one.name}: {one.layer}" for one in (fits or layers)[-_SHOWN:]]
-        got = f"{len(fits) or 'none'} of {', '.join(shown) or 'none'}"
-        remedy = "Name it: head='fc', or give example=, an input to find it with"
-        if not fits:
-            remedy = "Use the model whose outputs the rejector was calibrated on"
-        _check.fail(caller, "the head", rule, got, remedy)
-    return fits[0]
+    layers = linears(caller, model)
+    wanted = {name: one for name, one in sizes.items() if one is not None}
+    fits = []
+    for one in layers:
+        has = {"n_classes": one.layer.out_features, "n_features": one.layer.in_features}
+        if wanted.items() <= has.items():
+            fits.append(one)
+    of = " and ".join(f"{name} {one}" for name, one in wanted.items())
+    return _only(caller, fits, layers, f"the only linear layer with {of or 'any size'}")
 
 
-def found(
-    caller: str,
-    model: nn.Module,
-    run: Callable[[], Any],
-    *,
-    remedy: str = REMEDY,
-) -> Head:
+def found(caller: str, model: nn.Module, run: Callable[[], Any]) -> Head:
     """Run a model once; return the linear layer whose output is the model's."""
+    layers = linears(caller, model)
     made: dict[str, list[Tensor]] = {}
 
     def keep(name: str, _layer: nn.Module, _inputs: Any, output: Tensor) -> None:
         made.setdefault(name, []).append(output)
 
     with evaluating(model), ExitStack() as stack:
-        for name, layer in linears(model):
+        for name, layer in layers:
             hook = layer.register_forward_hook(partial(keep, name))
             stack.callback(hook.remove)
         final = logits_of(caller, run())
-    fits = [
-        one
-        for one in linears(model)
-        if any(_is_same(output, final) for output in made.get(one.name, ()))
-    ]
+    ran = [one for one in layers if one.name in made]
+    fits = [one for one in ran if any(_is_same(a, final) for a in made[one.name])]
+    return _only(caller, fits, ran, "the linear layer whose output is the model's")
+
+
+def _only(caller: str, fits: list[Head], layers: list[Head], rule: str) -> Head:
     if len(fits) != 1:
-        last = ", ".join([*made][-_SHOWN:])
-        got = f"{', '.join(one.name for one in fits) or 'none'}; the last are {last}"
-        got = got if made else "none: no nn.Linear ran"
-        rule = "the linear layer whose output is the model's"
-        _check.fail(caller, "the head", rule, got, remedy)
+        shown = [f"{name}: {layer}" for name, layer in (fits or layers)[-_SHOWN:]]
+        got = f"{len(fits)} of {', '.join(shown) or 'no nn.Linear'}"
+        _check.fail(caller, "the head", rule, got, _REMEDY)
     return fits[0]
 
 
@@ -123,13 +99,11 @@ def _is_same(a: Tensor, b: Tensor) -> bool:
 
 def logits_of(caller: str, output: Any) -> Tensor:
     """Return the logits from whatever a model returns."""
-    made = output
+    made = getattr(output, "logits", output)
     if isinstance(output, Mapping):
         made = output.get("logits")
-    elif hasattr(output, "logits"):
-        made = output.logits
-    elif isinstance(output, tuple | list) and output:
-        made = output[0]
+    elif isinstance(made, tuple | list) and made:
+        made = made[0]
     if not isinstance(made, Tensor):
         rule = "a tensor, a tuple that starts with one, or have .logits"
         name, got = "what the model returns", type(output).__name__
@@ -154,15 +128,13 @@ def recording(head: Head) -> Iterator[list[Call]]:
 
 def only_call(caller: str, head: Head, recorded: list[Call]) -> Call:
     """Return features and logits of a pass that called the layer once, on rows."""
-    name = f"head {head.name!r}"
-    if len(recorded) != 1:
-        _check.fail(caller, name, "called once per pass", f"{len(recorded)} calls")
-    features, logits = recorded[0]
-    if features.ndim != 2:
+    if len(recorded) != 1 or recorded[0][0].ndim != 2:
+        shapes = ", ".join(str(tuple(features.shape)) for features, _ in recorded)
+        rule = "called once per pass, on rows (n, d)"
         remedy = "Pool tokens or pixels before the last layer"
-        shape = f"shape {tuple(features.shape)}"
-        _check.fail(caller, f"the input of {name}", "of shape (n, d)", shape, remedy)
-    return features, logits
+        got = f"calls on {shapes or 'none'}"
+        _check.fail(caller, f"head {head.name!r}", rule, got, remedy)
+    return recorded[0]
 
 
 @contextmanager
@@ -176,3 +148,10 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
+
+
+def as_numpy(tensor: Tensor) -> NDArray[Any]:
+    """Return a tensor as an array; bfloat16, which NumPy lacks, as float32."""
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.float()
+    return tensor.detach().cpu().numpy()

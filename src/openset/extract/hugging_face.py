@@ -1,7 +1,7 @@
 """Networks of Hugging Face: classifiers, embedding models, models like CLIP."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,15 @@ with _extras.importing("openset.extract", "torch"):
     from torch.nn.functional import normalize
 
 _CALLER = "extract.load"
-_POOLINGS = ("mean", "cls")
 _PROMPTS = ("a photo of a {}.",)
 _TEXTS_AT_ONCE = 256
+_KINDS = (
+    "a classifier of images or of sequences, a model like CLIP, or an embedding model "
+    "with embeddings of one size (hidden_size)"
+)
 
 
-def of_hugging_face(
+def of_model(
     name: str,
     *,
     classes: Sequence[str] = (),
@@ -30,50 +33,37 @@ def of_hugging_face(
     pooling: str | None = None,
 ) -> Network:
     """Open a model by its name, or a folder of one."""
+    hub = _extras.library(_CALLER, "transformers")
     try:
-        return _opened(name, classes, prompts, pooling)
+        config = hub.AutoConfig.from_pretrained(name)
+        made = next(iter(config.architectures or ()), "")
+        kind = getattr(hub, made, None)
+        about: dict[str, Any] = {"name": f"hf:{name}"}
+        names = config.id2label or {}
+        own = tuple(str(names[i]) for i in sorted(names))
+        if hasattr(kind, "get_image_features") and hasattr(kind, "get_text_features"):
+            about |= _of_images_and_texts(hub, name, classes, prompts)
+        elif made.endswith("ForImageClassification"):
+            model = hub.AutoModelForImageClassification.from_pretrained(name)
+            about |= {"model": model, "classes": own} | _of_images(hub, name)
+        elif made.endswith("ForSequenceClassification"):
+            model = hub.AutoModelForSequenceClassification.from_pretrained(name)
+            about |= {"model": model, "classes": own} | _of_texts(hub, name)
+        elif made.endswith("Model") and hasattr(config, "hidden_size"):
+            about |= _of_embeddings(hub, name, config, pooling)
+        else:
+            got = f"{name!r}, a {made or config.model_type}"
+            _check.fail(_CALLER, "network", _KINDS, got)
     except ModuleNotFoundError as error:
         if error.__cause__ is None:
             raise
         # Its parts are imported late; the cause says why that failed.
         with _extras.fitting(_CALLER, "transformers"):
             raise error.__cause__ from None
-
-
-def _opened(
-    name: str, classes: Sequence[str], prompts: Sequence[str], pooling: str | None
-) -> Network:
-    hub = _extras.library(_CALLER, "transformers")
-    try:
-        config = hub.AutoConfig.from_pretrained(name)
-    except (OSError, ValueError) as error:
-        rule = "a model of Hugging Face, or a folder of one"
-        got = f"{name!r} ({_extras.first_line(error)})"
-        msg = _check.must(rule, caller=_CALLER, name="network", got=got)
-        raise ValueError(msg) from error
-    made = next(iter(config.architectures or ()), "")
-    if _embeds_both(getattr(hub, made, None)):
-        return _of_images_and_texts(hub, name, classes, prompts)
-    names = config.id2label or {}
-    own = tuple(str(names[i]) for i in sorted(names))
-    if made.endswith("ForImageClassification"):
-        model = hub.AutoModelForImageClassification.from_pretrained(name)
-        return ModuleNetwork(
-            name=f"hf:{name}", model=model, classes=own, **_of_images(hub, name)
-        )
-    if made.endswith("ForSequenceClassification"):
-        model = hub.AutoModelForSequenceClassification.from_pretrained(name)
-        return ModuleNetwork(
-            name=f"hf:{name}", model=model, classes=own, **_of_texts(hub, name)
-        )
-    if not made.endswith("Model") or not hasattr(config, "hidden_size"):
-        rule = (
-            "a classifier of images or of sequences, a model like CLIP, or an "
-            "embedding model with embeddings of one size (hidden_size)"
-        )
-        got = f"{name!r}, a {made or config.model_type}"
-        _check.fail(_CALLER, "network", rule, got)
-    return _of_embeddings(hub, name, config, pooling)
+    except OSError as error:
+        error.add_note(f"{_CALLER}: {name!r} must be a model, or a folder of one")
+        raise
+    return ModuleNetwork(**about)
 
 
 def _of_images(hub: Any, name: str) -> dict[str, Any]:
@@ -81,13 +71,12 @@ def _of_images(hub: Any, name: str) -> dict[str, Any]:
     images = hub.AutoImageProcessor.from_pretrained(name)
     config = images.to_dict()
     said = ("size", "crop_size", "do_center_crop", "resample", "rescale_factor")
-    about = {key: config.get(key) for key in (*said, "image_mean", "image_std")}
-    shown = listed({key: value for key, value in about.items() if value is not None})
+    shown = {key: config.get(key) for key in (*said, "image_mean", "image_std")}
     is_divided = images.do_rescale and images.do_normalize
     return {
         "transform": partial(images, return_tensors="pt"),
         "std": tuple(images.image_std) if is_divided else None,
-        "preprocessing": f"RGB, {shown}",
+        "preprocessing": f"RGB, {listed(shown)}",
     }
 
 
@@ -100,17 +89,17 @@ def _of_texts(hub: Any, name: str) -> dict[str, Any]:
 # Embedding models: the last layer is still to be fitted.
 
 
-def _of_embeddings(hub: Any, name: str, config: Any, pooling: str | None) -> Network:
+def _of_embeddings(
+    hub: Any, name: str, config: Any, pooling: str | None
+) -> dict[str, Any]:
     pooling = _usual_pooling(Path(name)) if pooling is None else pooling
-    _check.one_of(_CALLER, "pooling", pooling, _POOLINGS)
+    _check.one_of(_CALLER, "pooling", pooling, ("mean", "cls"))
     is_image = hasattr(config, "num_channels")
-    return ModuleNetwork(
-        name=f"hf:{name}",
-        model=_Embedded(hub.AutoModel.from_pretrained(name), pooling).eval(),
-        note=f"an embedding model, {pooling} pooling",
-        embeds=True,
-        **(_of_images(hub, name) if is_image else _of_texts(hub, name)),
-    )
+    return {
+        "model": _Embedded(hub.AutoModel.from_pretrained(name), pooling).eval(),
+        "note": f"an embedding model, {pooling} pooling",
+        "embeds": True,
+    } | (_of_images(hub, name) if is_image else _of_texts(hub, name))
 
 
 class _Embedded(nn.Module):
@@ -161,32 +150,24 @@ def pooled(states: Tensor, mask: Tensor | None, pooling: str) -> Tensor:
 
 def _usual_pooling(folder: Path) -> str:
     """Return the pooling that a folder of sentence-transformers states; else mean."""
-    try:
-        stated = json.loads((folder / "1_Pooling/config.json").read_text("utf-8"))
-    except (OSError, ValueError):
-        return "mean"
-    return "cls" if stated.get("pooling_mode_cls_token") else "mean"
+    stated = folder / "1_Pooling/config.json"
+    options = json.loads(stated.read_text("utf-8")) if stated.exists() else {}
+    return "cls" if options.get("pooling_mode_cls_token") else "mean"
 
 
 # Models of images and texts: names of classes make the last layer.
 
 
-def _embeds_both(kind: Any) -> bool:
-    """Whether a class of transformers embeds both images and texts."""
-    return hasattr(kind, "get_image_features") and hasattr(kind, "get_text_features")
-
-
 def _of_images_and_texts(
     hub: Any, name: str, classes: Sequence[str], prompts: Sequence[str]
-) -> Network:
+) -> dict[str, Any]:
     if not classes:
         remedy = "A model of images and texts has no classes of its own"
         rule = "the names of the classes to look for"
         _check.fail(_CALLER, "classes", rule, "none", remedy)
-    for prompt in prompts:
-        if "{}" not in prompt:
-            rule = "texts with {} in place of the class, such as 'a photo of a {}.'"
-            _check.fail(_CALLER, "prompts", rule, repr(prompt))
+    if not all("{}" in prompt for prompt in prompts):
+        rule = "texts with {} in place of the class, such as 'a photo of a {}.'"
+        _check.fail(_CALLER, "prompts", rule, [*prompts])
     model = hub.AutoModel.from_pretrained(name)
     words = hub.AutoTokenizer.from_pretrained(name)
     made = ZeroShot(model, words, classes, prompts).eval()
@@ -195,20 +176,14 @@ def _of_images_and_texts(
     if scale != f"{MCM().temperature:.6g}":
         note += f". For MCM say so: --detector mcm:temperature={scale}"
     about = _of_images(hub, name)
-    images: Callable[[list[Any]], Any] = about.pop("transform")
+    images = about["transform"]
 
     def transform(samples: list[Any]) -> Any:
         is_text = isinstance(samples[0], str)
         return {"texts": made.embedded(samples)} if is_text else images(samples)
 
-    return ModuleNetwork(
-        name=f"hf:{name}",
-        model=made,
-        transform=transform,
-        classes=tuple(classes),
-        note=note,
-        **about,
-    )
+    both = {"model": made, "transform": transform, "note": note}
+    return about | both | {"classes": tuple(classes)}
 
 
 class ZeroShot(nn.Module):

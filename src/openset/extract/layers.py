@@ -11,57 +11,44 @@ with _extras.importing("openset.extract", "torch"):
     import torch
     from torch import Tensor, nn
 
-_SHOWN = 40  # names of layers in a message
 
-
-class Layers:
-    """Rows of named layers during one pass."""
-
-    def __init__(self, names: Sequence[str]) -> None:
-        self.names = tuple(names)
-        self._rows: dict[str, Tensor] = {}
-
-    def clear(self) -> None:
-        """Forget the last pass."""
-        self._rows.clear()
+class Layers(dict[str, list[Tensor]]):
+    """What layers made in one pass, by name; `clear` it before the next."""
 
     def take(self, name: str, _module: nn.Module, _inputs: Any, output: Any) -> None:
-        """Summarise what a layer made: a forward hook."""
+        """Keep what a layer made: a forward hook."""
         while isinstance(output, tuple | list) and output:  # blocks of transformers
             output = output[0]
-        if not isinstance(output, Tensor) or output.ndim < 2 or name in self._rows:
-            rule = "called once per pass and return a tensor (n, channels, ...)"
-            got = "another call" if name in self._rows else type(output).__name__
-            remedy = "Name the block that it is part of"
-            _check.fail("extract", f"layer {name!r}", rule, got, remedy)
-        made = output.transpose(1, 2) if output.ndim == 3 else output  # tokens
-        self._rows[name] = mean_over_places(made)
+        self.setdefault(name, []).append(output)
 
-    def features(self) -> Tensor:
-        """Return the rows of one pass, side by side."""
-        left = [name for name in self.names if name not in self._rows]
-        if left:
-            rule = "called once per pass"
-            _check.fail("extract", f"layer {left[0]!r}", rule, "0 calls")
-        return torch.cat([self._rows[name] for name in self.names], dim=1)
+    def features(self, names: Sequence[str]) -> Tensor:
+        """Return the means of the channels of layers, side by side."""
+        rows = []
+        for name in names:
+            made = self.get(name, [])
+            if len(made) != 1 or not isinstance(made[0], Tensor) or made[0].ndim < 2:
+                rule = "called once per pass and return a tensor (n, channels, ...)"
+                got = f"{len(made)} calls, {[type(one).__name__ for one in made]}"
+                remedy = "Name the block that it is part of"
+                _check.fail("extract", f"layer {name!r}", rule, got, remedy)
+            is_tokens = made[0].ndim == 3
+            rows.append(
+                mean_over_places(made[0].transpose(1, 2) if is_tokens else made[0])
+            )
+        return torch.cat(rows, dim=1)
 
 
 @contextmanager
 def recording_layers(model: nn.Module, names: Sequence[str]) -> Iterator[Layers]:
     """Record layers by name, as in ``model.named_modules()``."""
     modules = {name: one for name, one in model.named_modules() if name}
-    if len({*names}) < len(names):
-        _check.fail("extract", "layers", "names of layers, each once", list(names))
-    recorder = Layers(names)
+    recorder = Layers()
     with ExitStack() as stack:
         for name in names:
-            if name not in modules:
-                more = len(modules) - _SHOWN
-                shown = ", ".join([*modules][:_SHOWN])
-                shown += f" and {more} more: model.named_modules()" if more > 0 else ""
-                rule = f"names of layers of the network ({shown})"
+            if name not in modules or [*names].count(name) > 1:
+                rule = "names in model.named_modules(), each once"
                 near = _check.near(name, list(modules))
-                _check.fail("extract", "layers", rule, repr(name), near)
+                _check.fail("extract", "layers", rule, f"{name!r} in {[*names]}", near)
             hook = modules[name].register_forward_hook(partial(recorder.take, name))
             stack.callback(hook.remove)
         yield recorder

@@ -42,15 +42,17 @@ class LinearHead:
 
     def __post_init__(self) -> None:
         weight, bias = (np.asarray(one, np.float32) for one in (self.weight, self.bias))
-        if weight.ndim != 2 or bias.shape != weight.shape[:1]:
-            got = f"shapes {weight.shape} and {bias.shape}"
-            _check.fail(_CALLER, "weight and bias", "of shapes (C, d) and (C,)", got)
-        if self.classes and len(self.classes) != len(weight):
-            rule, got = f"{len(weight)} names", f"{len(self.classes)}"
-            _check.fail(_CALLER, "classes", rule, got)
-        object.__setattr__(self, "weight", weight)
-        object.__setattr__(self, "bias", bias)
-        object.__setattr__(self, "classes", tuple(map(str, self.classes)))
+        names, n = tuple(map(str, self.classes)), len(bias)
+        if (
+            weight.ndim != 2
+            or bias.shape != weight.shape[:1]
+            or len(names) not in {0, n}
+        ):
+            rule = "of shapes (C, d) and (C,), with C names of classes or none"
+            got = f"{weight.shape}, {bias.shape} and {len(names)} names"
+            _check.fail(_CALLER, "weight and bias", rule, got)
+        for name, value in (("weight", weight), ("bias", bias), ("classes", names)):
+            object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         n, width = self.weight.shape
@@ -76,8 +78,7 @@ class LinearHead:
             _check.fail(caller, "outputs", rule, repr(outputs), remedy)
         is_known = outputs.labels != UNKNOWN
         labels = outputs.labels[is_known]
-        n_found = np.unique(labels).size
-        n = len(classes) or int(labels.max(initial=-1)) + 1
+        n, n_found = len(classes) or labels.max(initial=-1) + 1, np.unique(labels).size
         if n < 2 or n_found < n:
             rule = "samples of two classes or more, and of every class"
             _check.fail(caller, "outputs", rule, f"{n_found} of {n} classes")
@@ -101,17 +102,10 @@ class LinearHead:
     def applied(self, outputs: Outputs) -> Outputs:
         """Return outputs with the logits of this layer."""
         features = np.asarray(outputs.features)
-        return Outputs(
-            logits=features @ self.weight.T + self.bias,
-            features=features,
-            labels=outputs.labels,
-            groups=outputs.groups,
-            ids=outputs.ids,
-            classes=self.classes,
-            weight=self.weight,
-            bias=self.bias,
-            invalid=outputs.invalid,
-        )
+        about = {n: getattr(outputs, n) for n in ("labels", "groups", "ids", "invalid")}
+        made = {"logits": features @ self.weight.T + self.bias, "features": features}
+        head = {n: getattr(self, n) for n in ("weight", "bias", "classes")}
+        return Outputs(**made, **head, **about)
 
     def check_width(self, n: int) -> None:
         """Raise unless it takes embeddings of `n` numbers."""
@@ -149,11 +143,10 @@ class LinearHead:
         if path.suffix == ".npz":
             found = _npz.read(caller, path)
         else:
-            state = read_tensors(path)
-            arrays = [one.detach().float().numpy() for one in state.values()]
+            arrays = [x.detach().float().numpy() for x in read_tensors(path).values()]
             found = {{2: "weight", 1: "bias"}.get(one.ndim, ""): one for one in arrays}
-            found = found if len(state) == 2 else {}
-        if "weight" not in found or "bias" not in found:
+            found = found if len(arrays) == 2 else {}
+        if not {"weight", "bias"} <= found.keys():
             rule = "a file with a weight (C, d) and a bias (C,), and no other weights"
             got = f"{path} with {', '.join(found) or 'others'}"
             _check.fail(caller, "head", rule, got, error=ArtefactError)
@@ -176,8 +169,5 @@ def read_tensors(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         raise
     except Exception as error:  # several libraries, each with classes of its own
-        rule = "a .npz, .safetensors or .pth file of tensors by name"
-        msg = _check.must(
-            rule, caller=_CALLER, name="the file", got=f"{path} ({error})"
-        )
+        msg = f"{path} is damaged or no file of tensors by name ({error})"
         raise ArtefactError(msg) from error

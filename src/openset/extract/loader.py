@@ -2,23 +2,21 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from functools import partial
+from itertools import chain
 from operator import length_hint
 from pathlib import Path
 from typing import Any
 
-from numpy.typing import NDArray
-
 from openset import _check, _extras
 from openset._progress import bar
 from openset.extract import head as heads
-from openset.extract.gather import Made, gather
-from openset.extract.layers import Layers, recording_layers
+from openset.extract.gather import gather
+from openset.extract.head import as_numpy
+from openset.extract.layers import recording_layers
 from openset.extract.odin import words_of
-from openset.outputs import Invalid, Outputs
+from openset.outputs import Invalid, Outputs, WithGaps
 
 with _extras.importing("openset.extract", "torch"):
-    import torch
     from torch import Tensor, nn
     from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler
     from torch.utils.data.distributed import DistributedSampler
@@ -107,17 +105,42 @@ def extract(
     >>> extract(model, batches)
     Outputs(n=5, logits=(5, 2) float32, features=(5, 3) float32, head, numpy)
     """
-    heads.check_module("extract", model)
+    heads.linears("extract", model)  # raises for what is no module
     has_lists = ids is not None or not isinstance(groups, str | None)
     _check_loader(loader, has_lists=has_lists)
+    layer = None if head is None else heads.named("extract", model, head)
+    tensors = [one for of in (model.parameters, model.buffers) for one in of()]
+    place = device or (tensors[0].device if tensors else "cpu")
+    batches = bar(
+        loader, "extracting", total=length_hint(loader) or None, show=progress
+    )
     with heads.evaluating(model), ExitStack() as stack:
-        forward = _Forward(
-            stack, model, head, layers, step=step, device=device, bare=features_only
-        )
-        total = length_hint(loader) or None
+        first = next(batches, None)
+        if first is None:
+            _check.fail("extract", "loader", "non-empty", "no sample")
+        arguments, keywords, _ = _parts(first, place)
+        if layer is None:
+            layer = heads.found("extract", model, lambda: model(*arguments, **keywords))
+        # One hook for all batches: another would recompile a compiled network.
+        recorded = stack.enter_context(heads.recording(layer))
+        inner = stack.enter_context(recording_layers(model, layers))
+
+        def forward(batch: Any) -> dict[str, Any]:
+            arguments, keywords, about = _parts(batch, place)
+            if step is not None:
+                inner.clear()
+                arguments, keywords = step.moved(model, arguments, keywords)
+            recorded.clear()
+            inner.clear()
+            model(*arguments, **keywords)
+            features, logits = heads.only_call("extract", layer, recorded)
+            features = inner.features(layers) if layers else features
+            made = {} if features_only else {"logits": as_numpy(logits)}
+            made["features"] = as_numpy(features)
+            return (batch.filled(made) if isinstance(batch, WithGaps) else made) | about
+
         return gather(
-            bar(loader, "extracting", total=total, show=progress),
-            forward,
+            map(forward, chain([first], batches)),
             out=out,
             groups=groups,
             ids=ids,
@@ -125,85 +148,31 @@ def extract(
             invalid=invalid,
             classes=tuple(classes),
             input_step=words_of(step),
+            **({} if features_only or layers else layer.arrays()),
         )
 
 
-class _Forward:
-    """Runs a model on batches; the head is found with the first one."""
-
-    def __init__(
-        self,
-        stack: ExitStack,
-        model: nn.Module,
-        head: str | nn.Module | None,
-        layers: Sequence[str],
-        *,
-        step: Any,
-        device: Any,
-        bare: bool,
-    ) -> None:
-        tensors = [*model.parameters(), *model.buffers()]
-        self.place = device or (tensors[0].device if tensors else "cpu")
-        self.model, self.step, self.stack = model, step, stack
-        self.bare = bare
-        self.head = None if head is None else heads.named("extract", model, head)
-        # One hook for all batches: another would recompile a compiled network.
-        self.recorded: list[heads.Call] | None = None
-        self.layers: Layers | None = None
-        if layers:
-            self.layers = stack.enter_context(recording_layers(model, layers))
-
-    def __call__(self, batch: Any) -> Made:
-        inputs, keywords, labels, ids = _parts(batch, self.place)
-        if self.head is None:
-            run = partial(self.model, *inputs, **keywords)
-            self._clear()
-            self.head = heads.found("extract", self.model, run)
-        if self.recorded is None:
-            self.recorded = self.stack.enter_context(heads.recording(self.head))
-        if self.step is not None:
-            self._clear()
-            inputs, keywords = self.step.moved(self.model, inputs, keywords)
-        self._clear()
-        self.model(*inputs, **keywords)
-        features, logits = heads.only_call("extract", self.head, self.recorded)
-        if self.layers is not None:
-            features = self.layers.features()
-        made = {} if self.bare else {"logits": _numpy(logits)}
-        return Made(made | {"features": _numpy(features)}, labels, ids)
-
-    def _clear(self) -> None:
-        if self.recorded is not None:
-            self.recorded.clear()
-        if self.layers is not None:
-            self.layers.clear()
-
-    def about(self) -> dict[str, Any]:
-        if self.head is None or self.bare or self.layers is not None:
-            return {}
-        return {"weight": _numpy(self.head.weight()), "bias": _numpy(self.head.bias())}
-
-
-def _parts(
-    batch: Any, place: Any
-) -> tuple[tuple[Any, ...], dict[str, Any], Any, Sequence[Any] | None]:
-    """Split a batch into the model's arguments, on its device, labels and ids."""
+def _parts(batch: Any, place: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
+    """Split a batch into the model's arguments, on its device, and labels and ids."""
 
     def moved(value: Any) -> Any:
         is_tensor = isinstance(value, Tensor)
         return value.to(place, non_blocking=True) if is_tensor else value
 
+    batch = batch.batch if isinstance(batch, WithGaps) else batch
+    arguments: tuple[Any, ...] = ()
+    keywords: dict[str, Any] = {}
     if isinstance(batch, Mapping):
         labels = next((batch[name] for name in _LABELS if name in batch), None)
         ids = next((batch[name] for name in _IDS if name in batch), None)
         others = [name for name in batch if name not in {*_LABELS, *_IDS}]
-        return (), {name: moved(batch[name]) for name in others}, _plain(labels), ids
-    parts = batch if isinstance(batch, tuple | list) else (batch,)
-    if not 1 <= len(parts) <= 3:
-        rule = "(inputs, labels), (inputs, labels, ids), inputs, or a mapping"
-        _check.fail("extract", "a batch", rule, f"{len(parts)} parts")
-    inputs, labels, ids = [*parts, None, None][:3]
-    return (moved(inputs),), {}, _plain(labels), ids
+        keywords = {name: moved(batch[name]) for name in others}
+    else:
+        parts = [*batch] if isinstance(batch, tuple | list) else [batch]
+        inputs, labels, ids = parts + [None] * (3 - len(parts))
+        arguments = (moved(inputs),)
+    labels = as_numpy(labels) if isinstance(labels, Tensor) else labels
+    return arguments, keywords, {"labels": labels, "ids": ids}
 
 
 def _check_loader(loader: Any, *, has_lists: bool) -> None:
@@ -217,22 +186,10 @@ def _check_loader(loader: Any, *, has_lists: bool) -> None:
     why = {
         "drop_last=True, which leaves samples out": loader.drop_last,
         "a sampler that draws with replacement": getattr(sampler, "replacement", False),
-        "a DistributedSampler that pads: give every process a torch.utils.data.Subset "
-        "of its own": is_shared and sampler.total_size != len(sampler.dataset),
-        "one that shuffles, with groups or ids in order: let its batches give them, "
-        "(inputs, labels, ids)": has_lists and shuffles,
+        "a DistributedSampler that pads; a torch.utils.data.Subset does not": is_shared
+        and sampler.total_size != len(sampler.dataset),
+        "one that shuffles, with groups or ids in order": has_lists and shuffles,
     }
-    for got, is_so in why.items():
-        if is_so:
-            rule = "one that gives every sample once, in order"
-            _check.fail("extract", "loader", rule, got)
-
-
-def _plain(labels: Any) -> Any:
-    return _numpy(labels) if isinstance(labels, Tensor) else labels
-
-
-def _numpy(tensor: Tensor) -> NDArray[Any]:
-    if tensor.dtype == torch.bfloat16:  # NumPy has none; float32 holds all of them
-        tensor = tensor.float()
-    return tensor.detach().cpu().numpy()
+    for got in (got for got, is_so in why.items() if is_so):
+        rule = "one that gives every sample once, in order"
+        _check.fail("extract", "loader", rule, got)

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +10,7 @@ from openset import _check, _extras, _io, _plugins
 from openset.extract import head as heads
 from openset.extract.linear_head import LinearHead, read_tensors
 from openset.extract.loader import extract
-from openset.extract.network import (
-    MODES,
-    Batches,
-    Network,
-    blank,
-    listed,
-    pixels_of,
-)
+from openset.extract.network import Batches, Network, Pixels, blank, listed
 from openset.outputs import Outputs
 
 with _extras.importing("openset.extract", "torch"):
@@ -37,10 +29,7 @@ class ModuleNetwork(Network):
         """The last layer."""
         if self.embeds:
             return None
-        last = self._last()
-        tensors = last.weight(), last.bias()
-        weight, bias = (one.float().cpu().numpy() for one in tensors)
-        return LinearHead(weight=weight, bias=bias, classes=self.classes)
+        return LinearHead(**self._last().arrays(), classes=self.classes)
 
     @property
     def layers(self) -> dict[str, str]:
@@ -62,9 +51,10 @@ class ModuleNetwork(Network):
 
     def _last(self) -> heads.Head:
         batch = self.prepare(["a" if self.kind == "text" else blank()])
-        named = batch if isinstance(batch, Mapping) else {}
-        run = partial(self.model, *(() if named else (batch,)), **named)
-        return heads.found(_CALLER, self.model, run)
+        is_named = isinstance(batch, Mapping)
+        arguments, keywords = ((), batch) if is_named else ((batch,), {})
+        run = self.model
+        return heads.found(_CALLER, run, lambda: run(*arguments, **keywords))
 
     def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
         """Run the module."""
@@ -76,8 +66,7 @@ class ModuleNetwork(Network):
         try:
             model = self.model.to(torch.device(place))
         except RuntimeError as error:
-            rule = "a device of torch, such as 'cpu', 'cuda' or 'cuda:1'"
-            msg = _check.must(rule, caller="Network.apply", name="device", got=place)
+            msg = f"Network.apply: device must be one of torch, got {place!r} ({error})"
             raise ValueError(msg) from error
         how |= {"device": place, "classes": self.classes, "features_only": self.embeds}
         return extract(model, batches.of(8 if str(place) == "cpu" else 64), **how)
@@ -117,23 +106,21 @@ def of_module(
     Grey images are for modules whose first convolution has one channel, or with a
     `mean` or `std` of one number.
     """
-    model, name = source, type(source).__name__
+    model: Any = source
+    name = type(source).__name__
     if isinstance(source, str):
         name, model = source, _plugins.imported(source, caller=_CALLER)
         model = model if isinstance(model, nn.Module) else model()
-    if not isinstance(model, nn.Module):
-        rule = "an nn.Module, or a function that makes one"
-        _check.fail(_CALLER, name, rule, type(model).__name__, error=TypeError)
+    heads.linears(_CALLER, model)  # raises for what is no module
     first = next((one for one in model.modules() if isinstance(one, nn.Conv2d)), None)
     n_channels = len(mean or std or (0,) * 3) if first is None else first.in_channels
-    pixels = pixels_of(n_channels, side, mean, std)
+    pixels = Pixels(n_channels, side, mean, std)
     return ModuleNetwork(
         name=name,
         model=model,
         transform=lambda images: torch.from_numpy(pixels(images)),
-        std=pixels.std,
-        preprocessing=str(pixels),
-        mode=MODES[n_channels],
+        std=pixels.std,  # type: ignore[arg-type]
+        **pixels.about,
     )
 
 
@@ -144,7 +131,7 @@ def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
     if weights is not None:  # not by timm, which would unpickle the file
         state = read_tensors(Path(weights))
         # By name: files need not keep the order of the layers.
-        last = heads.linears(model)[-1]
+        last = heads.linears(_CALLER, model)[-1]
         found = state.get(f"{last.name}.weight")
         if found is not None and len(found) != last.layer.out_features:
             model = timm.create_model(name, num_classes=len(found))
@@ -159,6 +146,6 @@ def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
         model=model,
         transform=lambda images: torch.stack([transform(one) for one in images]),
         std=tuple(config["std"]),
-        preprocessing="RGB, " + listed({k: config[k] for k in said if k in config}),
-        mode=MODES.get(config["input_size"][0], "RGB"),
+        preprocessing="RGB, " + listed({key: config.get(key) for key in said}),
+        mode="L" if config["input_size"][0] == 1 else "RGB",
     )

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from openset.extract.linear_head import LinearHead
 
 _CALLER = "Network.apply"
-MODES = {1: "L", 3: "RGB"}
-"""Modes of Pillow, by the number of channels."""
+_MODES = {1: "L", 3: "RGB"}  # of Pillow, by the number of channels
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -45,6 +44,10 @@ class Network:
     embeds
         Its outputs have features and no logits, to fit a last layer on
         (`LinearHead.fit`): an embedding model without one, or :meth:`without_head`.
+    mode
+        For images: the mode of Pillow they are converted to.
+    model, transform
+        What runs, and what makes a batch for it.
     """
 
     name: str
@@ -148,7 +151,7 @@ class Network:
             step = replace(step, std=self.std)
         if unknown:
             labels = np.full(len(inputs), UNKNOWN)
-        batches = Batches(self, inputs, labels, batch_size or 0, invalid == "keep")
+        batches = Batches(self, inputs, labels, batch_size, invalid == "keep")
         how: dict[str, Any] = {"groups": groups, "ids": ids, "out": out, "step": step}
         how |= {"layers": layers, "invalid": invalid, "progress": progress}
         return self.outputs(batches, device=device, **how)
@@ -161,7 +164,7 @@ class Batches:
     network: Network
     inputs: Any
     labels: ArrayLike | None
-    size: int  # 0: what suits the network
+    size: int | None  # None: what suits the network
     keeps_damaged: bool
 
     def of(self, usual: int) -> "Batches":
@@ -169,7 +172,7 @@ class Batches:
         return replace(self, size=self.size or usual)
 
     def __len__(self) -> int:
-        return math.ceil(len(self.inputs) / self.size)
+        return math.ceil(len(self.inputs) / (self.size or 1))
 
     def __iter__(self) -> Iterator[Any]:
         mended = Mended(self.inputs)
@@ -188,33 +191,51 @@ class Batches:
 
     def _batch(self, samples: list[Any], rows: range, damaged: set[int]) -> Any:
         made = self.network.prepare(samples or [blank()])
-        labels = None if self.labels is None else np.asarray(self.labels)
-        mine = None if labels is None else labels[rows.start : rows.stop]
-        batch: Any
-        if isinstance(made, Mapping):
-            batch = dict(made) | ({} if mine is None else {"labels": mine})
-        else:
-            batch = (made,) if mine is None else (made, mine)
+        batch: Any = dict(made) if isinstance(made, Mapping) else (made,)
+        if self.labels is not None:
+            labels = np.asarray(self.labels)[rows.start : rows.stop]
+            is_named = isinstance(batch, dict)
+            batch = batch | {"labels": labels} if is_named else (*batch, labels)
         is_read = np.array([row not in damaged for row in rows])
         return batch if is_read.all() else WithGaps(batch, is_read)
 
 
 @dataclass(frozen=True)
 class Pixels:
-    """Resize, scale to [0, 1] and normalise; bytes stay bytes."""
+    """Resize, scale to [0, 1] and normalise, for a network that does not say how.
 
-    side: int | None
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    Bytes stay bytes.
+    """
+
+    n_channels: int
+    side: int | None = None
+    mean: Sequence[float] | None = None
+    std: Sequence[float] | None = None
     dtype: str = "float32"
 
-    def __str__(self) -> str:
+    def __post_init__(self) -> None:
+        n = self.n_channels
+        if n not in _MODES:
+            rule = "one for grey or RGB images, of 1 or 3 channels"
+            _check.fail("extract.load", "network", rule, f"one for {n}")
+        given = {"mean": self.mean or (0.0,) * n, "std": self.std or (1.0,) * n}
+        for name, values in given.items():
+            if len(values) != n or (name == "std" and min(values) <= 0):
+                rule = f"{n} numbers, one per channel, std positive"
+                _check.fail("extract.load", name, rule, tuple(values))
+            object.__setattr__(self, name, tuple(values))
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What a :class:`Network` says about it."""
         size = "of one size" if self.side is None else f"resized to {self.side} pixels"
-        colour = "grey" if len(self.std) == 1 else "RGB"
-        if self.dtype == "uint8":
-            return f"{colour}, {size}, as bytes"
         scaled = f"scaled to [0, 1], mean {self.mean}, std {self.std}"
-        return f"{colour}, {size}, {scaled}"
+        scaled = "as bytes" if self.dtype == "uint8" else scaled
+        colour = "grey" if self.n_channels == 1 else "RGB"
+        return {
+            "preprocessing": f"{colour}, {size}, {scaled}",
+            "mode": _MODES[self.n_channels],
+        }
 
     def __call__(self, images: list[Any]) -> NDArray[Any]:
         """Return the pixels of images, shape (n, channels, h, w)."""
@@ -235,27 +256,6 @@ class Pixels:
         return (scaled - mean) / std
 
 
-def pixels_of(
-    n_channels: int,
-    side: int | None,
-    mean: Sequence[float] | None,
-    std: Sequence[float] | None,
-    dtype: str = "float32",
-) -> Pixels:
-    """Return how images are prepared for a network that does not say so itself."""
-    if n_channels not in MODES:
-        rule = "one for grey or RGB images, of 1 or 3 channels"
-        _check.fail("extract.load", "network", rule, f"one for {n_channels}")
-    if side is not None:
-        _check.positive_int("extract.load", "side", side)
-    given = {"mean": mean or (0.0,) * n_channels, "std": std or (1.0,) * n_channels}
-    for name, values in given.items():
-        if len(values) != n_channels or (name == "std" and min(values) <= 0):
-            rule = f"{n_channels} numbers, one per channel, std positive"
-            _check.fail("extract.load", name, rule, tuple(values))
-    return Pixels(side, tuple(given["mean"]), tuple(given["std"]), dtype)
-
-
 def blank() -> NDArray[np.uint8]:
     """Return a blank image, to try a network with."""
     return np.zeros((64, 64, 3), np.uint8)
@@ -271,4 +271,4 @@ def as_image(one: Any, mode: str = "RGB") -> Any:
 
 def listed(values: Mapping[str, Any]) -> str:
     """Return settings as words."""
-    return ", ".join(f"{key} {value}" for key, value in values.items())
+    return ", ".join(f"{k} {one}" for k, one in values.items() if one is not None)

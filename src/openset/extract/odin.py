@@ -11,8 +11,6 @@ with _extras.importing("openset.extract", "torch"):
     import torch
     from torch import Tensor, nn
 
-_ODIN = "odin:"
-
 
 @dataclass(frozen=True, kw_only=True)
 class Odin:
@@ -65,8 +63,7 @@ class Odin:
         object.__setattr__(self, "epsilon", epsilon)
         if self.std is not None:
             std = [
-                _check.number("Odin", "std", one, low=0, open_low=True)
-                for one in self.std
+                _check.number("Odin", "std", n, low=0, open_low=True) for n in self.std
             ]
             object.__setattr__(self, "std", tuple(std))
 
@@ -82,30 +79,24 @@ class Odin:
         True
         """
         std = "" if self.std is None else f",std={' '.join(map(str, self.std))}"
-        return f"{_ODIN}temperature={self.temperature},epsilon={self.epsilon}{std}"
+        return f"odin:temperature={self.temperature},epsilon={self.epsilon}{std}"
 
     @classmethod
     def of(cls, words: str) -> "Odin":
         """Make the step that :attr:`words` describes; "odin" alone: the defaults."""
+        name, _, rest = words.partition(":")
         try:
-            _, _, rest = words.partition(_ODIN)
-            if not f"{words}:".startswith(_ODIN):
-                raise ValueError(words)  # noqa: TRY301
             given: dict[str, Any] = dict(
                 one.split("=") for one in rest.split(",") if one
             )
-            std = given.pop("std", None)
-            options: dict[str, Any] = {key: float(one) for key, one in given.items()}
-            if std is not None:
-                options["std"] = tuple(map(float, std.split()))
-            return cls(**options)
+            if "std" in given:
+                given["std"] = tuple(map(float, given["std"].split()))
+            if name == "odin":
+                given |= {k: float(x) for k, x in given.items() if k != "std"}
+                return cls(**given)
         except (ValueError, TypeError) as error:
-            rule = f"that of ODIN, {_ODIN}temperature=NUMBER,epsilon=NUMBER"
-            remedy = "Only the code that perturbed the inputs can perturb others"
-            msg = _check.must(
-                rule, caller="Odin.of", name="step", got=repr(words), remedy=remedy
-            )
-            raise ValueError(msg) from error
+            raise _no_step(words) from error
+        raise _no_step(words)
 
     def moved(
         self, model: nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
@@ -115,38 +106,42 @@ class Odin:
         Weights collect no gradients.
         """
         given: dict[Any, Any] = dict(enumerate(arguments)) | dict(keywords)
-        tensors = {k: one for k, one in given.items() if isinstance(one, Tensor)}
-        places = [k for k, one in tensors.items() if one.is_floating_point()]
+
+        def called() -> tuple[tuple[Any, ...], dict[str, Any]]:
+            named = {k: one for k, one in given.items() if isinstance(k, str)}
+            return tuple(given[i] for i in range(len(arguments))), named
+
+        kinds = {k: one.dtype for k, one in given.items() if isinstance(one, Tensor)}
+        places = [k for k, kind in kinds.items() if kind.is_floating_point]
         if len(places) != 1:
             rule = "one tensor of real numbers, which can be changed by a small step"
-            got = ", ".join(str(one.dtype) for one in tensors.values()) or "no tensor"
             remedy = (
                 "Convert bytes of images to numbers in the loader. Texts cannot be "
                 "changed by a step: the numbers of their tokens have no gradient"
             )
-            _check.fail("Odin", "inputs", rule, got, remedy, TypeError)
-        (place,), n = places, len(arguments)
-        inputs = given[place]
+            _check.fail("Odin", "inputs", rule, [*kinds.values()], remedy, TypeError)
+        inputs = given[places[0]]
         with torch.inference_mode(mode=False), torch.enable_grad():
-            given[place] = start = inputs.detach().clone().requires_grad_()
-            output = model(*(given[i] for i in range(n)), **_named(given))
-            logits = logits_of("Odin", output) / self.temperature
+            given[places[0]] = start = inputs.detach().clone().requires_grad_()
+            positional, named = called()
+            logits = logits_of("Odin", model(*positional, **named)) / self.temperature
             best = logits.log_softmax(dim=-1).amax(dim=-1)
             (gradient,) = torch.autograd.grad(best.sum(), start)
         step = gradient.sign()
         if self.std is not None:
-            if step.ndim < 2 or step.shape[1] != len(self.std):
-                rule = "a number for each channel of the inputs"
-                got = f"{len(self.std)} for inputs of shape {tuple(step.shape)}"
-                _check.fail("Odin", "std", rule, got)
             shape = (1, -1, *[1] * (step.ndim - 2))
             step = step / step.new_tensor(self.std).reshape(shape)
-        given[place] = inputs + self.epsilon * step
-        return tuple(given[i] for i in range(n)), _named(given)
+        given[places[0]] = inputs + self.epsilon * step
+        return called()
 
 
-def _named(given: Mapping[Any, Any]) -> dict[str, Any]:
-    return {k: one for k, one in given.items() if isinstance(k, str)}
+def _no_step(words: str) -> ValueError:
+    rule = "that of ODIN, odin:temperature=NUMBER,epsilon=NUMBER"
+    remedy = "Only the code that perturbed the inputs can perturb others"
+    text = _check.must(
+        rule, caller="Odin.of", name="step", got=repr(words), remedy=remedy
+    )
+    return ValueError(text)
 
 
 def words_of(step: Any) -> str:

@@ -11,10 +11,10 @@ import numpy as np
 from openset import _check, _extras
 from openset._progress import bar
 from openset._types import ArtefactError
-from openset.extract.gather import Arrays, Made, gather
+from openset.extract.gather import Arrays, gather
 from openset.extract.linear_head import LinearHead
-from openset.extract.network import MODES, Batches, Network, pixels_of
-from openset.outputs import Outputs
+from openset.extract.network import Batches, Network, Pixels
+from openset.outputs import Outputs, WithGaps
 
 with _extras.importing("openset.extract", "onnx"):
     import onnx
@@ -24,6 +24,7 @@ with _extras.importing("openset.extract", "onnx"):
 _CALLER = "extract.load"
 # Operators that do not change the numbers of the last layer's output.
 _SAME = ("Identity", "Cast", "Flatten", "Reshape", "Squeeze", "Dropout")
+_LINEAR = ("Gemm", "MatMul")
 _PROBABILITIES = ("Softmax", "LogSoftmax", "Sigmoid")
 _TYPES = {"tensor(float)": "float32", "tensor(uint8)": "uint8"}
 _DECISION = ("class", "knownness", "set")  # outputs that `openset export` adds
@@ -31,9 +32,6 @@ _DECISION = ("class", "knownness", "set")  # outputs that `openset export` adds
 
 def read(path: str | Path, *, caller: str = _CALLER) -> ModelProto:
     """Read an ONNX file."""
-    if not Path(path).exists():
-        msg = f"{caller}: no such file: {path}"
-        raise FileNotFoundError(msg)
     try:
         model = onnx.load(path)
         onnx.checker.check_model(model)
@@ -57,17 +55,16 @@ def logits_of(
     found = outputs[0] if len(outputs) == 1 else "logits"
     node = _before_same(found, makers)
     if node is not None and node.op_type in _PROBABILITIES:
-        rule = "the output of the last linear layer"
         got = f"{found!r}, the {node.op_type} of {node.input[0]!r}"
         remedy = "Name the tensor the rejector was calibrated on: logits=..."
-        _check.fail(caller, "logits", rule, got, remedy)
+        _check.fail(caller, "logits", "the output of the last layer", got, remedy)
     return found
 
 
 def input_of_head(model: ModelProto, logits: str, *, caller: str = _CALLER) -> str:
     """Return the input of the last linear layer: the features."""
     node, _ = _last_layer(model, logits)
-    if node is None or node.op_type not in ("Gemm", "MatMul"):
+    if node is None or node.op_type not in _LINEAR:
         kind = "nothing" if node is None else f"a {node.op_type}"
         got = f"none found: {logits!r} is the output of {kind}"
         rule, remedy = "the input of its last linear layer", "Name it: features=..."
@@ -78,20 +75,19 @@ def input_of_head(model: ModelProto, logits: str, *, caller: str = _CALLER) -> s
 def weights_of_head(model: ModelProto, logits: str) -> Arrays:
     """Return weight and bias of the last linear layer, if the file has them."""
     node, added = _last_layer(model, logits)
-    values = {one.name: one for one in model.graph.initializer}
-    for one in model.graph.node:
-        if one.op_type == "Constant" and one.attribute[0].HasField("t"):
-            values[one.output[0]] = one.attribute[0].t
-    names = (*(() if node is None else node.input[1:2]), *added)
-    if node is None or not all(name in values for name in names):
+    if node is None or node.op_type not in _LINEAR:
         return {}
-    arrays = [numpy_helper.to_array(values[name]) for name in names]
+    values = _constants(model)
+    names = [node.input[1], *added]
+    if not all(name in values for name in names):
+        return {}
     options = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    weight = arrays[0] * arrays[0].dtype.type(options.get("alpha", 1))
+    weight, *biases = (numpy_helper.to_array(values[name]) for name in names)
+    weight = weight * weight.dtype.type(options.get("alpha", 1))
     weight = weight if options.get("transB") else weight.T
     bias = np.zeros(len(weight), weight.dtype)
-    for array in arrays[1:]:
-        bias = bias + array.ravel() * array.dtype.type(options.get("beta", 1))
+    for one in biases:
+        bias = bias + one.ravel() * one.dtype.type(options.get("beta", 1))
     return {"weight": weight.copy(), "bias": bias}
 
 
@@ -102,23 +98,26 @@ def _last_layer(
 
     Its node is a Gemm or a MatMul if there is one, else what was found instead.
     """
-    makers = _makers(model)
-    weights = {entry.name for entry in model.graph.initializer}
+    makers, values = _makers(model), _constants(model)
     node = _before_same(logits, makers)
     if node is None or node.op_type != "Add":
         return node, [] if node is None else list(node.input[2:3])
     # x W + b, the bias on either side.
-    constant = [
-        name
-        for name in node.input
-        if name in weights or (name in makers and makers[name].op_type == "Constant")
-    ]
-    before = [name for name in node.input if name not in constant]
-    return _before_same(before[0], makers) if len(before) == 1 else None, constant
+    before = [name for name in node.input if name not in values]
+    added = [name for name in node.input if name in values]
+    return _before_same(before[0], makers) if len(before) == 1 else None, added
 
 
 def _makers(model: ModelProto) -> dict[str, NodeProto]:
     return {name: node for node in model.graph.node for name in node.output}
+
+
+def _constants(model: ModelProto) -> dict[str, Any]:
+    found = {one.name: one for one in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].HasField("t"):
+            found[node.output[0]] = node.attribute[0].t
+    return found
 
 
 def _before_same(name: str, makers: Mapping[str, NodeProto]) -> NodeProto | None:
@@ -130,7 +129,7 @@ def _before_same(name: str, makers: Mapping[str, NodeProto]) -> NodeProto | None
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnnxNetwork(Network):
-    """A session of onnxruntime that gives logits and features."""
+    """A session of onnxruntime that gives logits and features, on the CPU."""
 
     input: str
     weights: Arrays = field(default_factory=dict)
@@ -142,20 +141,18 @@ class OnnxNetwork(Network):
             return None
         return LinearHead(**self.weights, classes=self.classes)
 
-    def __call__(self, batch: Any) -> Made:
+    def _forward(self, item: Any) -> dict[str, Any]:
         """Run a prepared batch, perhaps with its labels."""
-        inputs, *labels = batch
+        inputs, *labels = item.batch if isinstance(item, WithGaps) else item
         logits, features = self.model.run(None, {self.input: inputs})
         made = {} if self.embeds else {"logits": logits}
         made["features"] = features.reshape(len(features), -1)
-        return Made(made, labels[0] if labels else None)
-
-    def about(self) -> dict[str, Any]:
-        """Return weight and bias of the last layer."""
-        return {} if self.embeds else dict(self.weights)
+        made = item.filled(made) if isinstance(item, WithGaps) else made
+        return made | {"labels": labels[0] if labels else None}
 
     def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
-        """Run the session, on the CPU."""
+        """Run the session."""
+        del device
         step, layers = how.pop("step"), how.pop("layers")
         if step is not None or layers:
             rule = "left out for an ONNX file, which has no gradients and no layers"
@@ -163,7 +160,8 @@ class OnnxNetwork(Network):
             _check.fail("Network.apply", "step, layers", rule, step or layers, remedy)
         rows, show = batches.of(64), how.pop("progress")
         shown = bar(rows, "extracting", total=len(rows), show=show)
-        return gather(shown, self, classes=self.classes, **how)
+        how |= {"classes": self.classes} | ({} if self.embeds else self.weights)
+        return gather(map(self._forward, shown), **how)
 
     def traced(self) -> tuple[Any, Any]:
         """Return the file."""
@@ -200,29 +198,20 @@ def of_onnx(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
     inputs = session.get_inputs()
-    is_usable = len(inputs) == 1 and inputs[0].type in _TYPES
-    if not is_usable or len(inputs[0].shape) not in (2, 4):
-        rule = "one with one input (n, 3, h, w), (n, 1, h, w) or (n, d), of "
+    shapes = [len(one.shape) for one in inputs if one.type in _TYPES]
+    if len(inputs) != 1 or shapes not in ([2], [4]):
+        kinds = " or ".join(_TYPES.values())
+        rule = f"one with one input (n, 3, h, w), (n, 1, h, w) or (n, d), of {kinds}"
         got = ", ".join(f"{i.name} {i.shape} of {i.type}" for i in inputs)
-        rule += " or ".join(_TYPES.values())
         _check.fail(_CALLER, str(path), rule, got, error=ArtefactError)
     dtype, shape = _TYPES[inputs[0].type], inputs[0].shape
-    about: dict[str, Any] = {
-        "name": str(path),
-        "model": session,
-        "input": inputs[0].name,
-        "weights": weights_of_head(model, logits),
-    }
+    about: dict[str, Any] = {"name": str(path), "model": session}
+    about |= {"input": inputs[0].name, "weights": weights_of_head(model, logits)}
     if len(shape) == 2:
         return OnnxNetwork(
             kind="table", transform=lambda rows: np.asarray(rows, dtype), **about
         )
     side = shape[-1] if side is None and isinstance(shape[-1], int) else side
     n_channels = shape[1] if isinstance(shape[1], int) else 3
-    pixels = pixels_of(n_channels, side, mean, std, dtype)
-    return OnnxNetwork(
-        transform=pixels,
-        preprocessing=str(pixels),
-        mode=MODES[n_channels],
-        **about,
-    )
+    pixels = Pixels(n_channels, side, mean, std, dtype)
+    return OnnxNetwork(transform=pixels, **pixels.about, **about)

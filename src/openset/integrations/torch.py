@@ -78,7 +78,7 @@ class OpenSetModule(nn.Module):
         example: Any = None,
     ) -> None:
         super().__init__()
-        heads.check_module(_CALLER, model)
+        heads.linears(_CALLER, model)  # raises for what is no module
         for tensor in model.parameters():
             _need_float64(tensor.device)
         need_rejector(_CALLER, rejector)

@@ -66,7 +66,7 @@ def forward(
             if batch.dtype == torch.uint8:
                 batch = pipeline.resized(batch)
             features, response = learner.respond(batch)
-            features = recorder.features() if layers else features
+            features = recorder.features(layers) if layers else features
             parts.append((features.float(), *(one.float() for one in response)))
     names = ("features", "logits", "known")
     joined = (torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True))

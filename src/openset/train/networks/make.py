@@ -151,7 +151,7 @@ def _split(model: nn.Module, example: Tensor) -> Network:
     remedy = "Return the logits as the last linear layer makes them (no softmax after "
     remedy += "it), or give a Network(backbone, head)"
     with heads.evaluating(model):
-        head = heads.found(_CALLER, model, lambda: model(first), remedy=remedy)
+        head = heads.found(_CALLER, model, lambda: model(first))
         if head.layer is model:
             return Network(nn.Identity(), head.layer)
         parent, _, name = head.name.rpartition(".")

@@ -88,19 +88,19 @@ def command(
     if name is None or listed:
         OUT.print(_listing(reproduce.items()))
         return
-    item = reproduce.get(name)
     need_root("openset reproduce", root)
-    settings = reproduce.Settings(
-        out=Path("reproduced") / name if out is None else out,
-        root=root,
-        outputs=outputs,
-        backend=backend,
-        address=address,
-        jobs=jobs,
-        watch=bench.live_progress,
-    )
+    out = Path("reproduced") / name if out is None else out
     try:
-        made = reproduce.run(item, settings)
+        made = reproduce.run(
+            name,
+            out,
+            root=root,
+            outputs=outputs,
+            backend=backend,
+            address=address,
+            jobs=jobs,
+            watch=bench.live_progress,
+        )
     except KeyboardInterrupt:
         advice = "Run the same command again to continue."
         raise KeyboardInterrupt(advice) from None
@@ -119,9 +119,7 @@ def command(
             OUT.print(escape(shown.note), highlight=False)
     for note in made.notes:
         OUT.print(escape(note), highlight=False)
-    OUT.say(
-        escape(f"wrote {settings.out / 'page.md'} and {settings.out / 'results.json'}")
-    )
+    OUT.say(escape(f"wrote {out / 'page.md'} and {out / 'results.json'}"))
 
 
 def _listing(items: "tuple[Item, ...]") -> Table:

@@ -4,7 +4,7 @@ Propositions 1-3 of the OpenAUC paper are constructions: from any scores they bu
 *twin* with the same (or a better) value of the metric that rejects no unknown sample,
 or ranks misclassified samples first. :func:`twin` builds them from yours, to show how
 much a metric could hide. Propositions 4-8 state properties of OpenAUC, which hold on
-any data. The twin of AURC and AUGRC is ours.
+any data.
 
 References
 ----------
@@ -12,23 +12,16 @@ Wang et al., "OpenAUC: towards AUC-oriented open-set recognition", NeurIPS 2022.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openset import _check
 from openset.metrics import Rates, get, openauc
 from openset.scores import Scores, need_both_sides
 
 Fooled = Literal[
-    "f_score",
-    "youden",
-    "normalized_accuracy",
-    "acc_times_auroc",
-    "acc_plus_auroc",
-    "aurc",
-    "augrc",
+    "f_score", "youden", "normalized_accuracy", "acc_times_auroc", "acc_plus_auroc"
 ]
 
 
@@ -65,8 +58,7 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
         with an accepted known of wrong class), ``"normalized_accuracy"`` (Prop. 2:
         unknowns are accepted together with known samples), ``"acc_times_auroc"`` or
         ``"acc_plus_auroc"`` (Prop. 3: misclassified known samples take the highest
-        scores), ``"aurc"`` or ``"augrc"`` (misclassified and unknown samples are errors
-        alike: unknowns take the highest scores of both).
+        scores).
     threshold
         The operating point.
 
@@ -89,21 +81,17 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
     need_both_sides("twin", scores)
     if scores.n_classes is None:
         # A class predicted only for changed samples must stay in the average.
-        n_classes = int(scores.classes[-1]) + 1
-        scores = replace(scores, n_classes=n_classes)
-    if metric in {"aurc", "augrc"}:
-        other, complete = _unknowns_first(scores), True
-    elif get(metric).kind == "ranking":
+        scores = replace(scores, n_classes=int(scores.classes[-1]) + 1)
+    if get(metric).kind == "ranking":
         other, complete = _reordered(scores), True
     else:
         build = _let_in if metric == "normalized_accuracy" else _exchanged
         other, complete = build(scores, threshold)
-    before, after = (get(metric).value(s, threshold) for s in (scores, other))
     return Twin(
         scores=other,
         metric=metric,
-        before=before,
-        after=after,
+        before=get(metric).value(scores, threshold),
+        after=get(metric).value(other, threshold),
         openauc_before=openauc(scores),
         openauc_after=openauc(other),
         found_before=Rates.at(scores, threshold).n_rejected_unknown,
@@ -127,7 +115,7 @@ def _exchanged(scores: Scores, threshold: float) -> tuple[Scores, bool]:
     values, predicted = scores.known.copy(), scores.predicted.copy()
     values[unknown], values[known] = scores.known[known], scores.known[unknown]
     predicted[unknown] = scores.predicted[known]
-    return _changed(scores, values, predicted), n == rejected.size
+    return replace(scores, known=values, predicted=predicted), n == rejected.size
 
 
 def _let_in(scores: Scores, threshold: float) -> tuple[Scores, bool]:
@@ -139,8 +127,7 @@ def _let_in(scores: Scores, threshold: float) -> tuple[Scores, bool]:
     """
     accepted = scores.known >= threshold
     rejected = np.flatnonzero(scores.is_unknown & ~accepted)[1:]
-    is_missed = ~scores.is_unknown & ~(scores.is_correct & accepted)
-    missed = np.flatnonzero(is_missed)
+    missed = np.flatnonzero(~scores.is_unknown & ~(scores.is_correct & accepted))
     missed = missed[np.argsort(accepted[missed], kind="stable")]  # rejected ones first
     n = min(rejected.size, missed.size)
     unknown, known = rejected[:n], missed[:n]
@@ -148,7 +135,7 @@ def _let_in(scores: Scores, threshold: float) -> tuple[Scores, bool]:
     values[unknown] = threshold
     values[known] = np.maximum(values[known], threshold)
     predicted[known] = predicted[unknown] = scores.labels[known]
-    return _changed(scores, values, predicted), n == rejected.size
+    return replace(scores, known=values, predicted=predicted), n == rejected.size
 
 
 def _reordered(scores: Scores) -> Scores:
@@ -157,34 +144,9 @@ def _reordered(scores: Scores) -> Scores:
     Accuracy and AUROC see no difference: no class changed, and neither did the set of
     known scores.
     """
-    right = np.flatnonzero(scores.is_correct)
-    wrong = np.flatnonzero(~scores.is_correct & ~scores.is_unknown)
-    ascending = np.sort(scores.known[~scores.is_unknown])
+    known = np.flatnonzero(~scores.is_unknown)
+    # Right ones first; in each half the order stays.
+    order = known[np.lexsort([scores.known[known], ~scores.is_correct[known]])]
     values = scores.known.copy()
-    for rows, given in (
-        (right, ascending[: right.size]),
-        (wrong, ascending[right.size :]),
-    ):
-        values[rows[np.argsort(scores.known[rows], kind="stable")]] = given
-    return _changed(scores, values, scores.predicted)
-
-
-def _unknowns_first(scores: Scores) -> Scores:
-    """Keep the scores of the errors, but give the highest of them to unknowns.
-
-    AURC and AUGRC see no difference: at every score there are as many errors as before.
-    """
-    wrong = np.flatnonzero(~scores.is_correct & ~scores.is_unknown)
-    unknown = np.flatnonzero(scores.is_unknown)
-    ascending = np.sort(scores.known[~scores.is_correct])
-    values = scores.known.copy()
-    for rows, given in (
-        (wrong, ascending[: wrong.size]),
-        (unknown, ascending[wrong.size :]),
-    ):
-        values[rows[np.argsort(scores.known[rows], kind="stable")]] = given
-    return _changed(scores, values, scores.predicted)
-
-
-def _changed(scores: Scores, known: NDArray[Any], predicted: NDArray[Any]) -> Scores:
-    return replace(scores, known=known, predicted=predicted)
+    values[order] = np.sort(scores.known[known])
+    return replace(scores, known=values)

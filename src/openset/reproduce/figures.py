@@ -10,30 +10,20 @@ from typing import Any
 import numpy as np
 
 from openset import _extras, metrics, protocols
-from openset.reproduce._item import Content, Settings
-from openset.reproduce._table import Table
+from openset.reproduce.item import Content, Settings, Table
 from openset.scores import Scores
 
-# Images per digit in MNIST, training and test part together, and what a fold tests.
+# Images per digit in MNIST, training and test part together; half are tested.
 MNIST = (6903, 7877, 6990, 7141, 6824, 6313, 6876, 7293, 6825, 6958)
-_FOLDS = 2
 
 # Figs. 3 and 4: samples by true class (row; the last: unknown) and class, accepted and
 # rejected. The rejected ones are placed so that both the Inner and the Overall matrix
 # of the paper come out.
-ACCEPTED = (
-    (10, 3, 0, 2),
-    (1, 12, 0, 0),
-    (0, 0, 9, 1),
-    (1, 1, 0, 10),
-    (2, 1, 2, 0),
+ACCEPTED = np.array(
+    [[10, 3, 0, 2], [1, 12, 0, 0], [0, 0, 9, 1], [1, 1, 0, 10], [2, 1, 2, 0]]
 )
-REJECTED = (
-    (1, 0, 0, 0),
-    (2, 0, 0, 0),
-    (0, 0, 4, 1),
-    (3, 0, 0, 0),
-    (10, 0, 0, 0),
+REJECTED = np.array(
+    [[1, 0, 0, 0], [2, 0, 0, 0], [0, 0, 4, 1], [3, 0, 0, 0], [10, 0, 0, 0]]
 )
 
 
@@ -43,66 +33,50 @@ def _canvas(width: float, height: float) -> Any:
     return module.Figure(figsize=(width, height), layout="constrained")
 
 
-def sample_counts(settings: Settings) -> Content:  # noqa: ARG001  # needs no folder
+def sample_counts(settings: Settings) -> Content:
     """Count known and unknown test samples of MNIST over all pairs of class counts.
 
     With K known and U unknown classes drawn at random, their expected numbers are K and
     U times the mean class size.
     """
-    size = (np.array(MNIST) // _FOLDS).mean()
+    size = (np.array(MNIST) // 2).mean()
     n_known, n_unknown = np.array(protocols.pairs(len(MNIST), min_known=2)).T
     known, unknown = n_known * size, n_unknown * size
-    ratio = known / unknown
-    order = np.argsort(ratio)
-    rows = tuple(
+    order = np.argsort(known / unknown)
+    rows = [
         (
-            int(n_known[i]),
-            int(n_unknown[i]),
-            protocols.openness(int(n_known[i]), int(n_known[i] + n_unknown[i])),
-            round(float(known[i])),
-            round(float(unknown[i])),
-            float(ratio[i]),
+            *(k := int(n_known[i]), u := int(n_unknown[i])),
+            protocols.openness(k, k + u),
+            *(round(float(known[i])), round(float(unknown[i]))),
+            float(known[i] / unknown[i]),
         )
         for i in (order[0], order[len(order) // 2], order[-1])
-    )
+    ]
     figure = _canvas(6, 5)
     axes = figure.subplots()
     largest = max(known.max(), unknown.max())
-    for shift, values, colour, label in (
-        (-0.15, known, "black", "known"),
-        (0.15, unknown, "white", "unknown"),
-    ):
+    sides = ((-0.15, known, "black", "known"), (0.15, unknown, "white", "unknown"))
+    for shift, values, colour, label in sides:
         area = 120 * values / largest  # by which dots are compared
         axes.scatter(
-            n_known + shift,
-            n_unknown,
-            s=area,
-            c=colour,
-            edgecolors="black",
-            label=label,
+            *(n_known + shift, n_unknown, area, colour), edgecolors="black", label=label
         )
     axes.set(xlabel="known classes", ylabel="unknown classes")
     axes.legend(title="test samples")
     table = Table(
         title="Pairs with the lowest, the middle and the highest ratio",
         columns=(
-            "known classes",
-            "unknown classes",
-            "openness",
-            "known samples",
-            "unknown samples",
-            "known per unknown",
+            *("known classes", "unknown classes", "openness"),
+            *("known samples", "unknown samples", "known per unknown"),
         ),
         rows=rows,
         note="The paper prints no numbers.",
     )
-    note = f"{len(ratio)} pairs of ten classes, test part of {_FOLDS} folds of MNIST."
-    return Content(
-        tables=(table,), figures={"class-imbalance-fig1": figure}, notes=(note,)
-    )
+    note = f"{len(order)} pairs of ten classes, test part of 2 folds of MNIST."
+    return Content(tables=[table], figures={settings.item.name: figure}, notes=[note])
 
 
-def random_decisions(settings: Settings) -> Content:  # noqa: ARG001  # needs no folder
+def random_decisions(settings: Settings) -> Content:
     r"""Draw histograms of metrics of random decisions under class imbalance.
 
     Every sample is accepted with the same probability p: 1/2, or, for informed
@@ -111,7 +85,7 @@ def random_decisions(settings: Settings) -> Content:  # noqa: ARG001  # needs no
     each class has 10 test samples, and each configuration is repeated 1000 times.
     """
     sizes = (2, 5, 10, 100, 1000)
-    cells = [(w, *one) for w in (False, True) for one in product(sizes, sizes)]
+    cells = list(product((False, True), sizes, sizes))
     is_informed = np.array([cell[0] for cell in cells])[:, None]
     n_k, n_u = 10 * np.array([cell[1:] for cell in cells]).T[:, :, None]
     accept = np.where(is_informed, n_k / (n_k + n_u), 0.5)
@@ -125,9 +99,8 @@ def random_decisions(settings: Settings) -> Content:  # noqa: ARG001  # needs no
     }
     figure = _canvas(2 * len(sizes), 2.4 * len(sizes))
     grid = figure.subplots(2 * len(sizes), len(sizes), sharex=True)
-    for i, ((informed, n_known, n_unknown), axes) in enumerate(
-        zip(cells, grid.ravel(), strict=True)
-    ):
+    for i, (cell, axes) in enumerate(zip(cells, grid.ravel(), strict=True)):
+        informed, n_known, n_unknown = cell
         for name, values in found.items():
             axes.hist(values[i], bins=50, range=(0, 1), alpha=0.5, label=name)
         axes.set_yticks([])
@@ -136,19 +109,12 @@ def random_decisions(settings: Settings) -> Content:  # noqa: ARG001  # needs no
         if i < len(sizes):
             axes.set_title(f"{n_unknown} unknown")
     figure.legend(*grid[0, 0].get_legend_handles_labels(), loc="outside lower center")
-    rows = tuple(
-        (
-            n_known,
-            n_unknown,
-            informed,
-            *(
-                float(values[cells.index((informed, n_known, n_unknown))].mean())
-                for values in found.values()
-            ),
-        )
-        for n_known, n_unknown in ((2, 2), (2, 1000), (1000, 2))
-        for informed in (False, True)
-    )
+    rows = []
+    for n_known, n_unknown in ((2, 2), (2, 1000), (1000, 2)):
+        for informed in (False, True):
+            i = cells.index((informed, n_known, n_unknown))
+            means = [float(values[i].mean()) for values in found.values()]
+            rows.append((n_known, n_unknown, informed, *means))
     table = Table(
         title="Means of random decisions",
         columns=("known classes", "unknown classes", "knows the proportions", *found),
@@ -156,7 +122,7 @@ def random_decisions(settings: Settings) -> Content:  # noqa: ARG001  # needs no
         note="The paper prints no numbers. Its text says that F1 exceeds 80 % where "
         "most classes are known, and that balanced accuracy stays near 50 %.",
     )
-    return Content(tables=(table,), figures={"class-imbalance-fig2": figure})
+    return Content(tables=[table], figures={settings.item.name: figure})
 
 
 def worked_example() -> Scores:
@@ -168,47 +134,46 @@ def worked_example() -> Scores:
     >>> made.n_known, made.n_unknown
     (61, 15)
     """
-    parts = [
-        (-1 if label == 4 else label, predicted, known)
-        for counts, known in ((ACCEPTED, 0.9), (REJECTED, 0.1))
-        for label, row in enumerate(counts)
-        for predicted, n in enumerate(row)
-        for _ in range(n)
-    ]
-    labels, predicted, known = zip(*parts, strict=True)
-    return Scores(labels=labels, predicted=predicted, known=known)
+    counts = np.stack([REJECTED, ACCEPTED])
+    accepted, labels, predicted = (
+        np.repeat(index.ravel(), counts.ravel()) for index in np.indices(counts.shape)
+    )
+    labels = np.where(labels == 4, -1, labels)
+    return Scores(labels=labels, predicted=predicted, known=accepted)
 
 
-def four_scores(settings: Settings) -> Content:  # noqa: ARG001  # needs no folder
+def four_scores(settings: Settings) -> Content:
     """Cut the worked example into the regions of the four scores."""
     scores = worked_example()
-    names = ("inner_score", "outer_score", "halfpoint_score", "halfpoint_k_plus_1",
-             "overall_score")  # fmt: skip
+    names = (
+        *("inner_score", "outer_score", "halfpoint_score"),
+        *("halfpoint_k_plus_1", "overall_score"),
+    )
     values = {name: metrics.get(name).value(scores, 0.5) for name in names}
     overall = metrics.confusion(scores, 0.5).matrix
     known, unknown = overall[:-1], overall[-1]
     # Accepting all samples gives the classification without rejection.
+    inner = metrics.confusion(scores, -np.inf).matrix[:-1, :-1]
+    outer = [
+        [known[:, :-1].sum(), known[:, -1].sum()],
+        [unknown[:-1].sum(), unknown[-1]],
+    ]
+    half = np.vstack([known, 0 * unknown])
+    classes = [*"0123", "unknown"]
     regions = {
-        "inner": metrics.confusion(scores, -np.inf).matrix[:-1, :-1],
-        "outer": np.array(
-            [
-                [known[:, :-1].sum(), known[:, -1].sum()],
-                [unknown[:-1].sum(), unknown[-1]],
-            ]
-        ),
-        "halfpoint": np.vstack([known, 0 * unknown]),
-        "overall": overall,
+        "inner": (inner, classes[:-1]),
+        "outer": (np.array(outer), ["known", "unknown"]),
+        "halfpoint": (half, classes),
+        "overall": (overall, classes),
     }
     figure = _canvas(12, 3.5)
-    for axes, (name, matrix) in zip(
+    for axes, (name, (matrix, sides)) in zip(
         figure.subplots(1, 4), regions.items(), strict=True
     ):
         axes.imshow(matrix, cmap="Greys", vmin=0)
         for (row, column), count in np.ndenumerate(matrix):
             colour = "white" if count > matrix.max() / 2 else "black"
             axes.text(column, row, count, ha="center", va="center", color=colour)
-        sides = [*map(str, range(len(matrix) - 1)), "unknown"]
-        sides = {"inner": list("0123"), "outer": ["known", "unknown"]}.get(name, sides)
         axes.set_xticks(range(len(sides)), sides)
         axes.set_yticks(range(len(sides)), sides)
         axes.set(title=f"{name} {values[f'{name}_score']:.3f}", xlabel="decision")
@@ -216,9 +181,9 @@ def four_scores(settings: Settings) -> Content:  # noqa: ARG001  # needs no fold
     table = Table(
         title="Scores of the worked example",
         columns=("score", "value"),
-        rows=tuple((metrics.get(key).label, value) for key, value in values.items()),
+        rows=[(metrics.get(key).label, value) for key, value in values.items()],
         digits=4,
         note="The paper prints the matrices, which are those of the figure; it prints "
         "no scores.",
     )
-    return Content(tables=(table,), figures={"class-imbalance-fig4": figure})
+    return Content(tables=[table], figures={settings.item.name: figure})

@@ -1,0 +1,93 @@
+"""Items, their tables, and what a run writes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from openset import bench, reproduce
+from openset.cli import app
+from openset.reproduce import Measured, Table
+
+ITEMS = {item.name: item for item in reproduce.items()}
+
+
+def test_entries_are_shown_by_kind():
+    rows = (("a", Measured(0.5, 0.125), 0.25, True, 3), ("b", None, None, False, 4))
+    columns = ("method", "published", "ours", "same", "n")
+    table = Table(title="T", columns=columns, rows=rows, digits=2)
+    assert table.markdown().splitlines() == [
+        "| method | published | ours | same | n |",
+        "|---|---:|---:|---:|---:|",
+        "| a | 0.50 ± 0.12 | 0.25 | yes | 3 |",
+        "| b |  |  | no | 4 |",
+    ]
+
+
+def test_measured_is_mean_and_standard_deviation():
+    made = Measured.of([1.0, 2.0, 4.0])
+    assert made.value == pytest.approx(7 / 3)
+    assert made.spread == pytest.approx(1.5275252)
+    assert Measured.of([3.0]) == Measured(3.0, None, 1)
+
+
+@pytest.mark.parametrize("item", ITEMS.values(), ids=lambda item: item.name)
+def test_an_item_says_what_it_is_and_its_files_are_there(item):
+    assert all((item.paper, item.number, item.what, item.needs, item.time))
+    assert not item.small or item.small in ITEMS
+    for file in item.options.get("published", {}).values():
+        assert reproduce.published(file)
+
+
+def test_an_unknown_name_lists_the_others(tmp_path):
+    with pytest.raises(ValueError, match=r"^reproduce: name must be one of 'openauc-"):
+        reproduce.run("openauc-table9", tmp_path)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["class-imbalance-fig1", "class-imbalance-fig2", "class-imbalance-fig3"],
+)
+def test_a_run_writes_its_tables_and_figures(name, tmp_path):
+    found = reproduce.run(name, tmp_path / "new")
+    written = json.loads((tmp_path / "new/results.json").read_text("utf-8"))
+    assert [table["title"] for table in written["tables"]] == [
+        table.title for table in found.tables
+    ]
+    assert written["provenance"]["version"]
+    (figure,) = written["figures"]
+    assert (tmp_path / "new" / figure).stat().st_size > 0
+    page = (tmp_path / "new/page.md").read_text("utf-8")
+    assert found.tables[0].markdown() in page
+
+
+@pytest.mark.parametrize("name", ["openauc-fig2", "openauc-table4"])
+def test_without_a_gpu_a_small_version_is_named(tmp_path, name, monkeypatch):
+    def no_gpu(settings):
+        raise bench.NoGPUError
+
+    place = f"openset.reproduce.{ITEMS[name].make.replace(':', '.')}"
+    monkeypatch.setattr(place, no_gpu)
+    with pytest.raises(bench.NoGPUError) as caught:
+        reproduce.run(name, tmp_path)
+    notes = " ".join(getattr(caught.value, "__notes__", []))
+    assert ("openauc-fig2-small" in notes) == (name == "openauc-fig2")
+
+
+def test_data_that_cannot_be_had_are_named_before_anything_is_trained(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setenv("OPENSET_OFFLINE", "1")
+    with pytest.raises((OSError, ValueError)) as caught:
+        reproduce.run("openauc-table2-plus", tmp_path / "out", root=tmp_path)
+    assert "needs the data sets cifar10, cifar100" in caught.value.__notes__[-1]
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_the_command_lists_and_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    listed = CliRunner().invoke(app, ["reproduce", "--list"], env={"COLUMNS": "120"})
+    assert set(ITEMS) <= set(listed.output.split())
+    done = CliRunner().invoke(app, ["reproduce", "openauc-table1"])
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "reproduced/openauc-table1/results.json").exists()

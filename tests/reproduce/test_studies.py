@@ -1,0 +1,178 @@
+"""Items that are studies: on stand-ins for their data, and laid out from results."""
+
+import gzip
+import re
+
+import numpy as np
+import pytest
+
+from openset import bench, reproduce, runs
+from openset.reproduce import studies
+from openset.reproduce.studies import Layout
+from openset.results import Result, Results
+
+pytest.importorskip("torch", reason="trains networks")
+ITEMS = {i.name: i for i in reproduce.items()}
+STUDIES = [name for i in ITEMS.values() for name in i.options.get("studies", ())]
+
+
+def shorter(monkeypatch, **patterns):
+    """Replace parts of the study files: fewer splits, epochs and units."""
+    whole = studies.study_text
+
+    def text(name):
+        found = whole(name)
+        for pattern, instead in patterns.values():
+            found = re.sub(pattern, instead, found)
+        return found
+
+    monkeypatch.setattr(studies, "study_text", text)
+
+
+def images(path, seed):
+    """Write a data set of ten classes, told apart by their brightness."""
+    rng = np.random.default_rng(seed)
+    labels = np.tile(np.arange(10), 16)
+    shade = 10 + 24 * labels[:, None, None, None]
+    noise = rng.integers(0, 12, (160, 32, 32, 3))
+    np.savez(path, inputs=(shade + noise).astype(np.uint8), labels=labels)
+
+
+def digit_files(top):
+    """Write a stand-in for MNIST: ten classes, each with a bright row of its own."""
+    top.mkdir()
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 12), ("t10k", 4)):
+        labels = np.repeat(np.arange(10, dtype=np.uint8), n)
+        pixels = rng.integers(0, 99, (len(labels), 28, 28), np.uint8)
+        pixels[np.arange(len(labels)), 4 + 2 * labels] = 255
+        for kind, array in (("images-idx3", pixels), ("labels-idx1", labels)):
+            head = bytes([0, 0, 8, array.ndim])
+            sizes = np.array(array.shape, ">u4").tobytes()
+            packed = gzip.compress(head + sizes + array.tobytes())
+            (top / f"{part}-{kind}-ubyte.gz").write_bytes(packed)
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_study_file_can_be_planned(name):
+    study = bench.parse(studies.study_text(name), "s.yaml")
+    assert bench.plan(study).networks()
+
+
+def test_the_small_table_2_has_the_methods_and_forms_of_the_full_one():
+    def methods(name):
+        return bench.parse(studies.study_text(name), "s.yaml").methods
+
+    small = methods("openauc-table2-small")
+    full = [one for r in ("arpl", "ceplus") for one in methods(f"openauc-table2-{r}")]
+    of_size = {"place", "width"}  # layers of another network; a smaller generator
+    for ours, theirs in zip(small, full, strict=True):
+        forms = [
+            {k: v for k, v in one.params.items() if k not in of_size}
+            for one in (ours, theirs)
+        ]
+        assert (ours.title, ours.name) == (theirs.title, theirs.name)
+        assert forms[0] == forms[1]
+
+
+def test_table_2_runs_on_a_stand_in_for_mnist(tmp_path, monkeypatch):
+    digit_files(tmp_path / "mnist")
+    shorter(
+        monkeypatch,
+        splits=(rb"max_train: ", b"splits: [0], max_train: "),
+        epochs=(rb"epochs: \d+, milestones: \[.*?\]", b"epochs: 1"),
+        width=(rb"width: \d+", b"width: 8"),
+    )
+    out = tmp_path / "out"
+    made = reproduce.run(
+        "openauc-table2-small", out, root=tmp_path, backend="sequential"
+    )
+    (table,) = made.tables
+    assert [row[0] for row in table.rows] == [
+        *("softmax", "gcpl", "rpl", "arpl", "arpl_cs", "ceplus"),
+        *("acc_auc paper", "acc_auc released", "openauc paper", "openauc released"),
+    ]
+    assert all(entry is not None for row in table.rows for entry in row)
+    assert (table.rows[0][1].value, table.rows[-1][1].value) == (99.2, 99.4)
+    softmax, ceplus = table.rows[0], table.rows[5]
+    assert softmax[3:] == ceplus[3:]  # one recipe: the same network, two scores
+    assert softmax[2] == softmax[4]
+    assert ceplus[2] == ceplus[3]
+
+
+def test_the_imbalance_study_runs_and_is_continued(tmp_path, monkeypatch):
+    images(tmp_path / "cifar10.npz", 0)
+    images(tmp_path / "svhn.npz", 1)
+    shorter(
+        monkeypatch,
+        epochs=(rb"epochs: \d+", b"epochs: 2"),
+        size=(rb"max_train: \d+, max_test: \d+", b"max_test: 100"),
+    )
+    out, name = tmp_path / "out", "class-imbalance-small"
+    made = reproduce.run(name, out, root=tmp_path, backend="sequential")
+    *scores, by_definition = made.tables
+    pairs = ["0.142 (7, 5)", "0.147 (4, 3)", "0.202 (7, 8)", "0.220 (7, 9)"]
+    for table in scores:
+        assert [row[0] for row in table.rows] == [*pairs, "0.423 (2, 8)"]
+        assert all(entry is not None for row in table.rows for entry in row)
+    # Each number is the mean of both folds of the one draw.
+    cells = runs.read_cells(out / name)
+    mine = (pairs[0], "tsoftmax", "published")
+    folds = [
+        cell.results().where(metric="inner_score").column("value")[0]
+        for cell in cells
+        if tuple(cell.key[k] for k in ("protocol", "method", "detector")) == mine
+    ]
+    inner = scores[0].rows[0][2]
+    assert len(folds) == 2
+    assert (inner.value, inner.n) == (pytest.approx(np.mean(folds)), 1)
+    # Table 1 averages over K + 1 classes, the definition over K.
+    for of_paper, of_definition in zip(scores[2].rows, by_definition.rows, strict=True):
+        k = int(of_paper[0].partition("(")[2][0])
+        for i in range(4):
+            ours, definition = of_paper[2 + 2 * i].value, of_definition[1 + i].value
+            assert ours == pytest.approx(definition * k / (k + 1))
+    assert (out / f"{name}-fig6.png").stat().st_size > 0
+    again = reproduce.run(name, out, root=tmp_path, backend="sequential")
+    assert again.tables == made.tables
+    assert [c.provenance for c in runs.read_cells(out / name)] == [
+        c.provenance for c in cells
+    ]  # nothing was trained again
+
+
+def results_of(values):
+    return Results(
+        Result(
+            protocol=protocol,
+            repeat=repeat,
+            seed=seed,
+            method="m",
+            detector="published",
+            metric="auroc",
+            value=value,
+        )
+        for (protocol, repeat, seed), value in values.items()
+    )
+
+
+def test_a_mean_is_over_networks_or_over_draws():
+    splits = results_of({("A, split 0", 0, 0): 0.1, ("A, split 1", 0, 1): 0.3})
+    pooled = Layout(results=splits, scale=100).mean({"protocol": "A"})
+    assert (pooled.value, pooled.n) == (pytest.approx(20), 2)
+    # Two draws of two folds: folds and seeds of a draw are averaged first.
+    draws = results_of({("A", r, s): r for r in range(4) for s in range(2)})
+    mean = Layout(results=draws, folds=2).mean({"protocol": "A", "method": "m"})
+    assert (mean.value, mean.n) == (1.5, 2)
+    assert mean.spread == pytest.approx(np.std([0.5, 2.5], ddof=1))
+    assert Layout(results=draws).mean({"protocol": "B"}) is None
+
+
+@pytest.mark.parametrize("name", ["openauc-table4", "openauc-table5"])
+def test_every_published_cell_of_cub_has_a_place(name):
+    heads = {
+        f"{title} {level}"
+        for title in studies._CUB[name]  # no public name: the run takes days on a GPU
+        for level in ("Easy", "Medium", "Hard")
+    }
+    for row in reproduce.published(name).values():
+        assert heads <= set(row)

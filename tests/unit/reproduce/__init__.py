@@ -1,1 +1,0 @@
-"""Tables and figures of the papers: that they are computed, and shown as computed."""

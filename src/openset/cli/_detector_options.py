@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from openset import _check, detectors
-from openset.cli._options import naming
+from openset.cli._errors_in_options import naming
 from openset.detectors import Detector
 
 Train: TypeAlias = Annotated[

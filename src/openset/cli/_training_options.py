@@ -10,7 +10,7 @@ from typing import Any
 
 from openset import _check, datasets
 from openset._types import MissingExtraError, TrainingWarning
-from openset.cli._options import naming
+from openset.cli._errors_in_options import naming
 from openset.datasets import Dataset
 
 _CALLER = "openset train"

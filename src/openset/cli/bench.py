@@ -10,8 +10,8 @@ from rich.markup import escape
 from openset import _check, runs, stats
 from openset.cli import _named_benchmarks
 from openset.cli._console import ERRORS, OUT
+from openset.cli._errors_in_options import LogTo, Root, Workers, naming, need_root
 from openset.cli._lists import plain_table
-from openset.cli._options import LogTo, Root, Workers, naming, need_root
 from openset.results import Results
 
 EPILOG = """[bold]Examples[/bold]

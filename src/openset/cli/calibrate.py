@@ -32,7 +32,7 @@ from openset.cli._calibration_report import (
 )
 from openset.cli._console import OUT, OnlyJson, print_json
 from openset.cli._detector_options import Train, need_training, recipe
-from openset.cli._options import naming
+from openset.cli._errors_in_options import naming
 from openset.detectors import Detector, Fitted
 from openset.metrics.counts import Alpha
 from openset.outputs import Outputs

@@ -11,8 +11,8 @@ from rich.table import Table
 from openset import checks
 from openset.checks import LIMIT, Finding
 from openset.cli._console import OUT, Json, print_json
+from openset.cli._errors_in_options import naming
 from openset.cli._lists import plain_table
-from openset.cli._options import naming
 
 EPILOG = """[bold]Examples[/bold]
 

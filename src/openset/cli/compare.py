@@ -10,7 +10,7 @@ from openset import _check, stats
 from openset.cli._compare_runs import compare_repeats, compare_study, is_results
 from openset.cli._compare_scores import compare_scores, load, testable
 from openset.cli._console import Csv, Form, Json, Latex, need_one_form
-from openset.cli._options import Bootstrap, Level, naming
+from openset.cli._errors_in_options import Bootstrap, Level, naming
 from openset.cli._score_files import (
     Columns,
     HigherIsUnknown,

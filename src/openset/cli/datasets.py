@@ -9,8 +9,8 @@ from rich.table import Table
 
 from openset import _check, datasets
 from openset.cli._console import OUT, Json, print_json
+from openset.cli._errors_in_options import Root, naming
 from openset.cli._lists import plain_table
-from openset.cli._options import Root, naming
 
 _KINDS = {
     "image": "Images",

@@ -9,7 +9,7 @@ import typer
 
 from openset import _check, _io
 from openset.cli._console import OUT, Csv, Json, Latex, as_json_text, need_one_form
-from openset.cli._options import Bootstrap, Level, keep_inputs, naming
+from openset.cli._errors_in_options import Bootstrap, Level, keep_inputs, naming
 from openset.cli._score_files import (
     Columns,
     HigherIsUnknown,

@@ -10,7 +10,7 @@ from openset import _check
 from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
-from openset.cli._options import (
+from openset.cli._errors_in_options import (
     Head,
     RejectorPlace,
     Side,

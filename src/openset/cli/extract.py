@@ -13,7 +13,7 @@ from openset import _check, _io, shards
 from openset._types import UNKNOWN
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
-from openset.cli._options import Head, Root, Weights
+from openset.cli._errors_in_options import Head, Root, Weights
 from openset.cli._shards import (
     Backend,
     Jobs,

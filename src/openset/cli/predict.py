@@ -12,8 +12,8 @@ from openset._types import UNKNOWN, InvalidSamplesError
 from openset.cli._cautions import print_cautions
 from openset.cli._console import ERRORS, OUT, Csv, Json, print_json
 from openset.cli._detector_options import Plugins
+from openset.cli._errors_in_options import RejectorPlace, keep_inputs, naming
 from openset.cli._lists import plain_table
-from openset.cli._options import RejectorPlace, keep_inputs, naming
 from openset.cli._shards import (
     SHARD_OPTIONS,
     Backend,

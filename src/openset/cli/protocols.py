@@ -11,9 +11,9 @@ from rich.table import Table
 
 from openset import _check, datasets, protocols
 from openset.cli._console import OUT, Json, print_json
+from openset.cli._errors_in_options import Root, naming
 from openset.cli._help import Command, Group
 from openset.cli._lists import few, plain_table
-from openset.cli._options import Root, naming
 from openset.protocols import Draws, Protocol
 
 _SHOW = "openset protocols show cifar10 0"

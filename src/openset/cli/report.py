@@ -7,7 +7,7 @@ import typer
 
 from openset import report
 from openset.cli._console import OUT
-from openset.cli._options import naming
+from openset.cli._errors_in_options import naming
 from openset.cli._score_files import (
     Columns,
     HigherIsUnknown,

@@ -8,8 +8,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from openset.cli._console import OUT
+from openset.cli._errors_in_options import Root, Workers, naming, need_root
 from openset.cli._lists import column_widths, plain_table
-from openset.cli._options import Root, Workers, naming, need_root
 
 if TYPE_CHECKING:  # the extra may be missing
     from openset.reproduce import Item

@@ -13,7 +13,7 @@ from openset import _check, _io, detectors, shards
 from openset._plugins import is_built_in, reference
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Train, need_training, recipe
-from openset.cli._options import keep_inputs, naming
+from openset.cli._errors_in_options import keep_inputs, naming
 from openset.cli._shards import (
     SHARD_OPTIONS,
     Backend,

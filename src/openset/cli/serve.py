@@ -11,7 +11,7 @@ from openset import extract, serve
 from openset.cli._cautions import print_cautions, print_step
 from openset.cli._console import ERRORS
 from openset.cli._detector_options import Plugins
-from openset.cli._options import (
+from openset.cli._errors_in_options import (
     Head,
     Mean,
     RejectorPlace,

@@ -10,7 +10,7 @@ import typer
 
 from openset import _check
 from openset.cli._console import OUT
-from openset.cli._options import LogTo, Root, need_root
+from openset.cli._errors_in_options import LogTo, Root, need_root
 from openset.cli._training_options import (
     library,
     load_data,

@@ -13,8 +13,8 @@ from openset import _check
 from openset._io import is_url
 from openset.cli._console import ERRORS, OUT
 from openset.cli._detector_options import Plugins
+from openset.cli._errors_in_options import RejectorPlace, naming
 from openset.cli._lists import plain_table
-from openset.cli._options import RejectorPlace, naming
 from openset.rejector import Rejector
 from openset.watch import Part, Verdict, Watch, read
 

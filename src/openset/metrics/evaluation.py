@@ -291,8 +291,9 @@ def _values(
 ) -> tuple[dict[str, float], list[str]]:
     """Compute the rows from shared counts; note those undefined on these data."""
     of_kind: dict[str, tuple[Any, ...]] = {"ranking": (counts,)}
-    if threshold is not None and any(row.kind == "threshold" for row in rows):
-        of_kind["threshold"] = (class_counts(scores, threshold), threshold)
+    if any(row.kind in {"closed", "threshold"} for row in rows):
+        by_class = class_counts(scores, -np.inf if threshold is None else threshold)
+        of_kind |= {"closed": (by_class,), "threshold": (by_class, threshold)}
     values, undefined = {}, []
     for row in rows:
         if _is_swept(row) or (row.kind == "threshold" and threshold is None):

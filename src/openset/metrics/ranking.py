@@ -148,12 +148,13 @@ def partial_openauc(
     area: Numbers = np.zeros(c.unknown.shape[:-1])
     for block in blocks(c):
         # Width of each step within FPR ≤ β, and its share of the whole step.
-        width = np.minimum(block.unknown, budget)
+        unknown = block.unknown_above + block.d_unknown
+        width = np.minimum(unknown, budget)
         width -= np.minimum(block.unknown_above, budget)
         share = width / np.where(block.d_unknown > 0, block.d_unknown, 1)
         credit = share / 2 if ties == "half" else _CREDIT[ties]
         area += dot(width, block.correct_above + credit * block.d_correct)
-        if np.all(block.unknown[..., -1] >= budget):
+        if np.all(unknown[..., -1] >= budget):
             break
     area /= c.n_known * c.n_unknown
     if scale != "mcclish":

@@ -23,12 +23,14 @@ _BLOCK = 1 << 15  # levels handled at a time: their temporaries stay in cache
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """A block of levels as float64: counts above (`*_above`) and at (`d_*`) each."""
+    """A block of levels as float64: counts above (`*_above`) and at (`d_*`) each.
 
-    known: Floats
+    Without `is_tied` no level has several samples; replicates count as tied.
+    """
+
+    is_tied: bool
     known_above: Floats
     correct_above: Floats
-    unknown: Floats
     unknown_above: Floats
     d_known: Floats
     d_correct: Floats
@@ -46,20 +48,14 @@ def _starts(counts: "RankingCounts") -> range:
 
 def _block(counts: "RankingCounts", start: int) -> Block:
     reach = slice(start - 1, start + _BLOCK)
-    known, correct, unknown = (
-        one[..., reach].astype(np.float64)
-        for one in (counts.known, counts.correct, counts.unknown)
-    )
-    return Block(
-        known=known[..., 1:],
-        known_above=known[..., :-1],
-        correct_above=correct[..., :-1],
-        unknown=unknown[..., 1:],
-        unknown_above=unknown[..., :-1],
-        d_known=np.diff(known),
-        d_correct=np.diff(correct),
-        d_unknown=np.diff(unknown),
-    )
+    columns = [
+        one[..., reach] for one in (counts.known, counts.correct, counts.unknown)
+    ]
+    above = [one[..., :-1].astype(np.float64) for one in columns]
+    known, correct, unknown = (np.diff(one) for one in columns)
+    is_tied = known.ndim > 1 or int((known + unknown).max()) > 1
+    at = (one.astype(np.float64) for one in (known, correct, unknown))
+    return Block(is_tied, *above, *at)
 
 
 def on_all_cores(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
@@ -132,23 +128,22 @@ class RankingSums(NamedTuple):
 
 def ranking_sums(counts: "RankingCounts") -> RankingSums:
     """Add up what the ranking metrics need."""
-    n_known, n_unknown = counts.n_known, counts.n_unknown
+    n_unknown, n_all = counts.n_unknown, counts.n_known + counts.n_unknown
 
     def of_block(b: Block) -> Floats:
-        # Unknowns below each level, those at it counted half.
-        beaten = n_unknown - b.unknown + b.d_unknown / 2
-        beaten_squared = beaten * beaten
+        below = n_unknown - b.unknown_above  # unknowns from each level down
+        beaten_squared = (below - b.d_unknown / 2 if b.is_tied else below) ** 2
         added = []
         for d, above in ((b.d_known, b.known_above), (b.d_correct, b.correct_above)):
-            lost_to = above + d / 2
-            added += [dot(b.d_unknown, above), dot(b.d_unknown, d)]
+            lost_to = above + d / 2 if b.is_tied else above
+            tied = dot(b.d_unknown, d) if b.is_tied else np.float64(0)
+            added += [dot(b.d_unknown, above), tied]
             added += [dot(d, beaten_squared), dot(b.d_unknown, lost_to * lost_to)]
+        above = b.known_above + b.unknown_above
         # (a replicate may have no samples at or above a level, and so none at it)
-        accepted = np.maximum(b.known + b.unknown, 1)
-        added.append(dot(b.d_known, b.known / accepted))
-        below_unknown = n_unknown - b.unknown_above
-        below = np.maximum(below_unknown + (n_known - b.known_above), 1)
-        added.append(dot(b.d_unknown, below_unknown / below))
+        accepted = np.maximum(above + (b.d_known + b.d_unknown), 1)
+        added.append(dot(b.d_known, (b.known_above + b.d_known) / accepted))
+        added.append(dot(b.d_unknown, below / np.maximum(n_all - above, 1)))
         return np.stack(added)
 
     total = _total(counts, of_block)
@@ -160,34 +155,36 @@ def risk_sums(counts: "RankingCounts") -> dict[str, tuple[int, Numbers, Numbers]
 
     def of_block(b: Block) -> Floats:
         wrong, wrong_above = b.d_known - b.d_correct, b.known_above - b.correct_above
-        known = _risk(b.known_above, b.d_known, wrong_above, wrong)
-        everything = _risk(
+        known = b.known_above, b.d_known, wrong_above, wrong
+        everything = (
             b.known_above + b.unknown_above,
             b.d_known + b.d_unknown,
             wrong_above + b.unknown_above,
             wrong + b.d_unknown,
         )
-        return np.stack([known, everything])
+        return np.stack([_risk(*of, is_tied=b.is_tied) for of in (known, everything)])
 
     known, everything = _total(counts, of_block)
     n = counts.n_known + counts.n_unknown
     return {"known": (counts.n_known, *known), "all": (n, *everything)}
 
 
-def _risk(above: Floats, at: Floats, errors_above: Floats, errors: Floats) -> Floats:
+def _risk(
+    above: Floats, at: Floats, errors_above: Floats, errors: Floats, *, is_tied: bool
+) -> Floats:
     r"""Add up risk and generalized risk over the samples at some levels.
 
     Among m samples with equal scores, e of them errors, below a samples with E errors,
     the expected number of errors is linear: with r = e/m,
     :math:`\sum_{j=1}^m \frac{E + jr}{a + j} = e + (E - ar)(H_{a+m} - H_a)`.
     """
-    rate = errors / np.maximum(at, 1)
-    harmonic = (at > 0) / (above + 1)
-    tied = at > 1
-    if tied.any():
-        harmonic[tied] = digamma_step(above[tied] + 1, at[tied])
+    rate, harmonic = errors, at / (above + 1)
+    if is_tied:
+        rate = errors / np.maximum(at, 1)
+        several = at > 1
+        harmonic[several] = digamma_step(above[several] + 1, at[several])
     risk = errors.sum(axis=-1) + dot(errors_above - above * rate, harmonic)
-    return np.stack([risk, dot(at, errors_above + errors / 2)])
+    return np.stack([risk, dot(at, errors_above) + dot(at, errors) / 2])
 
 
 def digamma_step(low: Floats, by: Floats) -> Floats:

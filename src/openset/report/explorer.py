@@ -1,7 +1,7 @@
 """Data of the threshold explorer, packed for the page."""
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,19 +10,18 @@ from numpy.typing import NDArray
 
 from openset.metrics.counts import ALPHA, positions, ranking_counts
 from openset.metrics.curves import optimum
-from openset.report._rejection import class_name
-from openset.report._runs import Run
-from openset.report._svg import readable
+from openset.report.display import readable
+from openset.report.groups import class_name
+from openset.report.read import Run
 from openset.scores import Scores
-from openset.thresholds import Threshold
 
-BUDGET = 5_000_000
-"""Largest size of the explorer's data, in bytes."""
-
+MOST_CELLS = 12
 MOST_SAMPLES = 250_000
 """Largest number of samples per cell; of more, every k-th is shown, with a note."""
 
-MOST_CELLS = 12
+MOST_TOGETHER = 350_000
+"""Largest number of samples of all cells, but for the first: about 5 MB."""
+
 ALPHAS = np.linspace(0.0, 1.0, 101)
 
 
@@ -32,78 +31,58 @@ class Pack:
 
     cells: list[dict[str, Any]] = field(default_factory=list)
     arrays: list[dict[str, str]] = field(default_factory=list)
-    n_left_out: int = 0
     _places: dict[tuple[str, str], int] = field(default_factory=dict)
-    _size: int = 0
 
-    def add(self, run: Run, scores: Scores) -> bool:
-        """Add a cell if there is room; return whether it was added."""
-        if len(self.cells) >= MOST_CELLS:
-            self.n_left_out += 1
-            return False
-        before = len(self.arrays), self._size
-        cell = self._cell(run, scores)
-        # The first cell is added whatever its size: the explorer needs at least one.
-        if self.cells and self._size > BUDGET:
-            del self.arrays[before[0] :]
-            self._places = {k: i for k, i in self._places.items() if i < before[0]}
-            self._size = before[1]
-            self.n_left_out += 1
-            return False
-        self.cells.append(cell)
-        return True
+    def add(self, run: Run, scores: Scores) -> None:
+        """Add a cell, if there is room."""
+        shown = min(len(scores), MOST_SAMPLES) + sum(one["shown"] for one in self.cells)
+        is_full = len(self.cells) == MOST_CELLS or shown > MOST_TOGETHER
+        if not (self.cells and is_full):  # it needs at least one
+            self.cells.append(self._cell(run, scores))
 
     def _cell(self, run: Run, scores: Scores) -> dict[str, Any]:
-        threshold, calibration = run.threshold, run.calibration()
-        unit = "knownness"
-        value = threshold.value if isinstance(threshold, Threshold) else threshold
+        calibration, best, calibrated = run.calibration(), None, None
         hindsight = self._optima(scores)
-        best = None
-        if value is None:  # the page starts at the oracle, with the α of its OSA
+        if run.cut is None:  # the page starts at the oracle, with the α of its OSA
             alpha = ALPHA if run.alpha is None else run.alpha
             best = _text(optimum(ranking_counts(scores), alpha=alpha).threshold)
-        calibrated = None
         if calibration is not None and calibration.n_known and calibration.n_unknown:
             calibrated = self._optima(calibration)
-        n = len(scores)
-        rows = np.arange(n)
+        n, row = len(scores), None
         if n > MOST_SAMPLES:
             rows = _every(scores, -(-n // MOST_SAMPLES))
-            scores = scores.take(rows)
+            scores, row = scores.take(rows), self._array(rows, "u4")
         label, predicted = positions(scores)
-        n_classes = scores.classes.size
-        small = np.min_scalar_type(n_classes)
-        cell: dict[str, Any] = {
+        small = np.min_scalar_type(scores.classes.size).str[1:]
+        names, group = [], None
+        if scores.groups is not None:
+            every, place = np.unique(scores.groups.astype(str), return_inverse=True)
+            if 1 < every.size < 2**16:
+                names = [readable(name) for name in every.tolist()]
+                group = self._array(place, np.min_scalar_type(int(every.size)).str[1:])
+        return {
             "name": readable(run.method),
             "protocol": readable(run.protocol),
-            "repeat": run.repeat,
-            "unit": unit,
+            "unit": "knownness",
             "n": n,
             "shown": len(scores),
             "classes": [
                 readable(class_name(run.classes, c)) for c in scores.classes.tolist()
             ],
-            "threshold": None if value is None else _text(float(value)),
+            "threshold": None if run.cut is None else _text(float(run.cut)),
             "best": best,
             # A study has such metrics without a threshold if a rule made the decisions.
-            "by_rule": value is None and "overall_score" in run.values,
+            "by_rule": run.cut is None and "overall_score" in run.values,
             "alpha": run.alpha,
             "known": self._array(scores.known, "f8"),
-            "label": self._array(label, small.str[1:]),
-            "predicted": self._array(predicted, small.str[1:]),
-            "row": self._array(rows, "u4") if n > len(scores) else None,
+            "label": self._array(label, small),
+            "predicted": self._array(predicted, small),
+            "row": row,
             "hindsight": hindsight,
             "calibrated": calibrated,
-            "groups": [],
-            "group": None,
+            "groups": names,
+            "group": group,
         }
-        if scores.groups is not None:
-            names, place = np.unique(scores.groups.astype(str), return_inverse=True)
-            if 1 < names.size < 2**16:
-                cell["groups"] = [readable(name) for name in names.tolist()]
-                kind = np.min_scalar_type(int(names.size)).str[1:]
-                cell["group"] = self._array(place, kind)
-        return cell
 
     def _optima(self, scores: Scores) -> int:
         """Best thresholds for α = 0, 0.01, ..., 1; exact, as in `thresholds.osa`."""
@@ -118,11 +97,10 @@ class Pack:
         if key not in self._places:
             self._places[key] = len(self.arrays)
             self.arrays.append({"kind": kind, "data": text})
-            self._size += len(text)
         return self._places[key]
 
 
-def pack(chosen: Sequence[tuple[Run, Scores]]) -> Pack:
+def pack(chosen: Iterable[tuple[Run, Scores]]) -> Pack:
     """Pack the first cells that fit."""
     made = Pack()
     for run, scores in chosen:

@@ -1,0 +1,483 @@
+"""Displays of known classes and groups of unknowns: distributions and decisions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset.magnitudes import KNOWN, FeatureMagnitudes, measure
+from openset.metrics import confusion
+from openset.metrics.intervals import wilson
+from openset.report.display import (
+    INK,
+    LIGHT,
+    PAGE,
+    Brief,
+    Display,
+    Panel,
+    as_columns,
+    key,
+    label,
+    readable,
+)
+from openset.scores import Scores
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+REGIONS = {
+    "inner": "known samples classified correctly, without rejection",
+    "outer": "known against unknown, ignoring classes",
+    "halfpoint": "known classes; rejecting a known sample is an error",
+    "overall": "known classes and “unknown” as one more class",
+}
+"""The four regions of a confusion matrix, and what their scores mean."""
+
+_MANY = 5  # groups that are shown one by one
+_BARS = 16  # classes that are shown one by one, and groups
+_CLASSES = 14  # in a drawn matrix; those with fewest errors are one row
+_TRIM = 0.002
+
+
+def histogram(
+    scores: Scores, *, bins: int = 40, threshold: float | None = None
+) -> Display:
+    """Show the distribution of knownness: known samples, and each group of unknowns.
+
+    The bins of each group sum to 1, so that small groups are visible. The outermost 0.2
+    % of the samples, and infinite scores, are counted in the first and last bin.
+
+    Parameters
+    ----------
+    scores
+        One set of scores; without groups all unknowns form one. Of more than five
+        groups, the largest are shown and the rest are pooled.
+    bins
+        Number of bins.
+    threshold
+        Draw a line at this threshold.
+
+    Examples
+    --------
+    >>> one = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[3, 4, 1, 2])
+    >>> shown = histogram(one, bins=3)
+    >>> shown.columns["share"].tolist()
+    [0.0, 0.0, 1.0, 0.5, 0.5, 0.0]
+    """
+    caller = "report.histogram"
+    _one_set(caller, scores)
+    bins = _check.positive_int(caller, "bins", bins)
+    _check.both_sides(caller, scores.n_known, scores.n_unknown)
+    if threshold is not None:
+        threshold = _check.threshold(caller, threshold)
+    known = scores.known
+    values, groups = known[scores.is_unknown], np.full(scores.n_unknown, "")
+    if scores.groups is not None:
+        groups = scores.groups[scores.is_unknown].astype(str)
+    # A group of unknowns may be called "known": keep it apart from the known samples.
+    parts = {
+        "unknown" if name in {"", "unknown"} else f"unknown: {name}": values[
+            groups == name
+        ]
+        for name in np.unique(groups).tolist()
+    }
+    finite = known[np.isfinite(known)]
+    trim = _TRIM if finite.size > 500 else 0.0
+    shown = _largest(known[~scores.is_unknown], parts)
+    edges = _edges(finite, bins, trim)
+    quantiles = (0.05, 0.25, 0.5, 0.75, 0.95)
+    rows = tuple(
+        # "nearest": an infinite score has no interpolation
+        (name, v.size, *np.quantile(v, quantiles, method="nearest").tolist())
+        for name, v in shown.items()
+    )
+    header = ("group", "samples", *(f"{q:.0%} quantile" for q in quantiles))
+    return _histogram(
+        "Knownness by group", "knownness", shown, edges, Brief(header, rows), threshold
+    )
+
+
+def feature_magnitudes(outputs: Any, *, bins: int = 40) -> Display:
+    """Show feature magnitudes by group, and what dividing by them does.
+
+    The histogram shows whether unknown samples have larger feature magnitudes (L2
+    norms) than known ones; the short table has the AUROC of the largest logit, and of
+    the largest logit divided by the magnitude, as in PostMax.
+
+    Parameters
+    ----------
+    outputs
+        Labelled `Outputs` with features, or several by name; see
+        :func:`openset.magnitudes.measure`. Or its result.
+    bins
+        Number of bins of the histogram.
+
+    References
+    ----------
+    PostMax paper (ECCV 2024), figure 2.
+
+    Examples
+    --------
+    >>> from openset import Outputs
+    >>> f = [[1.0, 0.0], [2.0, 0.0], [3.0, 4.0], [0.0, 6.0]]
+    >>> one = Outputs(features=f, labels=[0, 0, -1, -1])
+    >>> shown = feature_magnitudes(one, bins=2)
+    >>> shown.columns["share"].tolist()
+    [1.0, 0.0, 0.0, 1.0]
+    """
+    bins = _check.positive_int("report.feature_magnitudes", "bins", bins)
+    found = outputs if isinstance(outputs, FeatureMagnitudes) else measure(outputs)
+    shown = _largest(found.of(KNOWN), {g: found.of(g) for g in found.groups[1:]})
+    has_logits = found.top_logits is not None
+    header = ["group", "samples", "mean", "median", "longer than known"]
+    header += ["AUROC max logit", "AUROC divided"] * has_logits
+    rows = []
+    for group in found.groups:
+        of = found.of(group)
+        more: list[Any] = ["–"] * (3 if has_logits else 1)
+        if group != KNOWN:
+            more = [found.longer(group)]
+            if has_logits:
+                more += [found.auroc(divided=d, group=group) for d in (False, True)]
+        rows.append((group, of.size, float(of.mean()), float(np.median(of)), *more))
+    return _histogram(
+        "Feature magnitudes",
+        "length of the feature",
+        shown,
+        _edges(found.lengths, bins, _TRIM),
+        Brief(tuple(header), tuple(rows)),
+    )
+
+
+def _largest(known: Floats, groups: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Return the known values and those of the largest groups; the rest are one."""
+    order = sorted(groups, key=lambda name: -groups[name].size)
+    kept = order if len(order) <= _MANY else order[: _MANY - 1]
+    # In the order of their names: the same colours for every detector.
+    shown = {KNOWN: known} | {name: groups[name] for name in sorted(kept)}
+    rest = [groups[name] for name in order[len(kept) :]]
+    if rest:
+        shown[f"{len(rest)} other groups"] = np.concatenate(rest)
+    return shown
+
+
+def _edges(finite: Floats, bins: int, trim: float) -> Floats:
+    low, high = -0.5, 0.5
+    if finite.size:
+        low, high = np.quantile(finite, [trim, 1 - trim]).tolist()
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+    return np.linspace(low, high, bins + 1)
+
+
+def _histogram(  # noqa: PLR0917
+    title: str,
+    x_label: str,
+    parts: Mapping[str, Floats],
+    edges: Floats,
+    brief: Brief,
+    threshold: float | None = None,
+) -> Display:
+    # Clip values to the ends: the last bin includes its right edge.
+    shares = {
+        name: np.histogram(np.clip(v, edges[0], edges[-1]), edges)[0] / v.size
+        for name, v in parts.items()
+    }
+
+    def draw(axes: Any) -> None:
+        for i, (name, share) in enumerate(shares.items()):
+            colour = LIGHT[i % len(LIGHT)]
+            named = key(f"{name} ({parts[name].size:,})")
+            axes.stairs(share, edges, fill=True, color=colour, alpha=0.14)
+            axes.stairs(share, edges, color=colour, linewidth=1.1, label=named)
+        if threshold is not None and np.isfinite(threshold):
+            axes.axvline(threshold, color=LIGHT[5], linestyle="--", label="threshold")
+        label(axes, x_label, "share of the group")
+        axes.set(xlim=(edges[0], edges[-1]), ylim=(0, None))
+
+    return Display(
+        title=title,
+        columns={
+            "group": np.repeat(list(parts), edges.size - 1),
+            "low": np.tile(edges[:-1], len(parts)),
+            "high": np.tile(edges[1:], len(parts)),
+            "share": np.concatenate(list(shares.values())),
+        },
+        brief=brief,
+        panels=(draw,),
+    )
+
+
+def per_class_rejection(
+    scores: Scores, threshold: float, *, classes: Sequence[str] = ()
+) -> Display:
+    """Show the rejected share of each known class and of each group of unknowns.
+
+    A good threshold has short bars for known classes (above) and long bars for unknowns
+    (below). A long bar above is a known class that the detector mistakes for unknown.
+    Of more than 16 classes the most rejected are drawn; `columns` hold all.
+
+    Parameters
+    ----------
+    scores
+        Labelled scores.
+    threshold
+        A sample is rejected iff its knownness is below this.
+    classes
+        Names of the classes 0, 1, ...
+
+    Examples
+    --------
+    >>> one = Scores(labels=[0, 0, 1, -1], predicted=[0, 0, 1, 1], known=[4, 1, 3, 2])
+    >>> shown = per_class_rejection(one, 2.5, classes=["cat", "dog"])
+    >>> list(zip(shown.columns["name"].tolist(), shown.columns["rejected"].tolist()))
+    [('cat', 1), ('dog', 0), ('unknown', 1)]
+    """
+    caller = "report.per_class_rejection"
+    _one_set(caller, scores)
+    rejected = scores.known < _check.threshold(caller, threshold)
+    # Known classes, then groups of unknowns, as one list of places.
+    n_classes, groups = int(scores.classes[-1]) + 1, scores.unknown_groups
+    place = np.array(scores.labels)
+    place[scores.is_unknown] = n_classes + groups.index
+    unknown = groups.names if scores.groups is not None else ("unknown",)
+    names = [class_name(classes, c) for c in range(n_classes)]
+    names += [str(name) or "unknown" for name in unknown]
+    support = np.bincount(place, minlength=len(names)).tolist()
+    lost = np.bincount(place[rejected], minlength=len(names)).tolist()
+    rows: list[tuple[Any, ...]] = []
+    for i in np.flatnonzero(support).tolist():
+        side, span = (
+            "unknown" if i >= n_classes else "known",
+            wilson(lost[i], support[i], 0.95),
+        )
+        share = lost[i] / support[i]
+        rows.append((side, names[i], support[i], lost[i], share, span.low, span.high))
+    drawn: list[tuple[Any, ...]] = []
+    for side in ("known", "unknown"):
+        mine = [row for row in rows if row[0] == side]
+        if len(mine) > _BARS:
+            # The largest errors: rejected known classes, accepted groups of unknowns.
+            mine.sort(key=lambda row: row[4], reverse=side == "known")
+        drawn += mine[:_BARS]
+
+    def draw(axes: Any) -> None:
+        for i, (side, _, n, _, share, low, high) in enumerate(drawn):
+            is_new = all(row[0] != side for row in drawn[:i])
+            named = {"known": "known classes", "unknown": "unknown"}[side]
+            axes.barh(
+                i, share, 0.64, color=LIGHT[side == "unknown"],
+                label=named if is_new else None,
+            )  # fmt: skip
+            axes.plot([low, high], [i, i], color=INK, linewidth=0.9)
+            said = f"{share:.1%} of {n:,}"
+            axes.text(1.02, i, said, va="center", fontsize="small")
+        shown = [readable(row[1], 20) for row in drawn]
+        axes.set_yticks(range(len(drawn)), shown, color=INK)
+        more = len(rows) - len(drawn)
+        said = "share rejected, with 95 % interval"
+        label(axes, f"{said}; {more} more in the table" if more else said, "")
+        axes.set(xlim=(0, 1), ylim=(len(drawn) - 0.4, -0.6))
+        axes.xaxis.set_major_formatter("{x:.0%}")
+        axes.set_xticks((0, 0.25, 0.5, 0.75, 1))
+        axes.grid(visible=False, axis="y")
+        axes.grid(visible=True, axis="x")
+
+    header = ("side", "name", "samples", "rejected", "share", "95 % interval")
+    fields = ("side", "name", "n", "rejected", "share", "low", "high")
+    return Display(
+        title="Rejection by class and group",
+        columns=as_columns(fields, rows),
+        brief=Brief(
+            header,
+            tuple((*row[:5], f"{row[5]:.3f} – {row[6]:.3f}") for row in rows),
+        ),
+        panels=(draw,),
+        size=(3.4, 0.5 + 0.15 * len(drawn)),
+    )
+
+
+def confusion_matrix(
+    scores: Scores, threshold: float, *, classes: Sequence[str] = ()
+) -> Display:
+    """Show the confusion matrix: true class by row, decision by column.
+
+    Of more than 14 classes those with fewest errors are drawn as one; `columns` hold
+    all.
+
+    Parameters
+    ----------
+    scores
+        Labelled scores.
+    threshold
+        A sample is accepted iff its knownness is at least this.
+    classes
+        Names of the classes 0, 1, ...
+
+    Examples
+    --------
+    >>> made = confusion_matrix(
+    ...     Scores(labels=[0, 1, 1, -1], predicted=[0, 1, 0, 1], known=[4, 1, 3, 2]), 2
+    ... )
+    >>> made.columns["count"].reshape(3, 3)
+    array([[1, 0, 0],
+           [1, 0, 1],
+           [0, 1, 0]])
+    """
+    matrix, names = _matrices("report.confusion_matrix", scores, threshold, classes)[
+        "overall"
+    ]
+    small, shown = _pooled(matrix, names, len(names) - 1)
+    rows = tuple((name, *row) for name, row in zip(shown, small.tolist(), strict=True))
+    return Display(
+        title="Confusion matrix",
+        columns=_counts(matrix, names),
+        brief=Brief(("true class", *shown), rows),
+        panels=(_matrix_panel(small, shown),),
+        size=(1.3 + max(0.28 * len(shown), 1.4),) * 2,
+    )
+
+
+def confusion_regions(
+    scores: Scores, threshold: float, *, classes: Sequence[str] = ()
+) -> Display:
+    """Show the regions of a confusion matrix behind the four scores.
+
+    Inner: known samples, classified without rejection. Outer: known against unknown.
+    Halfpoint: known samples with rejection; the last row is empty. Overall: the whole
+    matrix, unknown last. The score of a region is the mean recall of its rows with
+    samples.
+
+    Parameters
+    ----------
+    scores, threshold, classes
+        As for :func:`confusion_matrix`.
+
+    References
+    ----------
+    Komorniczak and Ksieniewicz, "Taking class imbalance into account in open set
+    recognition evaluation", 2024, figures 3 and 4.
+
+    Examples
+    --------
+    >>> made = confusion_regions(
+    ...     Scores(labels=[0, 1, 1, -1], predicted=[0, 1, 0, 1], known=[4, 1, 3, 2]), 2
+    ... )
+    >>> made.brief.rows[2][:2]
+    ('halfpoint', 0.5)
+    """
+    found = _matrices("report.confusion_regions", scores, threshold, classes)
+    rows, parts, panels = [], [], []
+    for region, (matrix, names) in found.items():
+        support = matrix.sum(axis=1)
+        has = support > 0
+        score = float((np.diag(matrix)[has] / support[has]).mean())
+        rows.append((region, score, REGIONS[region]))
+        counts = _counts(matrix, names)
+        parts.append({"region": np.full(matrix.size, region)} | counts)
+        small, shown = _pooled(matrix, names, min(len(names), scores.classes.size))
+        panels.append(_matrix_panel(small, shown, f"{region} {score:.3f}"))
+    most = max(len(names) for _, names in found.values())
+    return Display(
+        title="Four views of one confusion matrix",
+        columns={n: np.concatenate([one[n] for one in parts]) for n in parts[0]},
+        brief=Brief(("region", "score", "meaning"), tuple(rows)),
+        panels=panels,
+        size=(1.3 + max(0.28 * min(most, _CLASSES + 2), 1.4),) * 2,
+    )
+
+
+def class_name(classes: Sequence[str], c: int) -> str:
+    """Return the name of a class, or its number."""
+    return str(classes[c]) if c < len(classes) else f"class {c}"
+
+
+def _one_set(caller: str, scores: Any) -> None:
+    remedy = "Show several one after the other"
+    _check.instance(caller, "scores", scores, Scores, rule="one Scores", remedy=remedy)
+
+
+def _matrices(
+    caller: str, scores: Scores, threshold: float, classes: Sequence[str]
+) -> dict[str, tuple[Ints, list[str]]]:
+    """Return matrix and names of each region."""
+    _one_set(caller, scores)
+    whole = confusion(scores, _check.threshold(caller, threshold))
+    overall = whole.matrix
+    outer = np.add.reduceat(
+        np.add.reduceat(overall, [0, len(overall) - 1], 0), [0, len(overall) - 1], 1
+    )
+    halfpoint = overall.copy()
+    halfpoint[-1] = 0
+    own = [
+        class_name(classes, c) if classes else str(c) for c in whole.classes.tolist()
+    ]
+    return {
+        # Accepting all samples gives the classification without rejection.
+        "inner": (confusion(scores, -np.inf).matrix[:-1, :-1], own),
+        "outer": (outer, ["known", "unknown"]),
+        "halfpoint": (halfpoint, [*own, "unknown"]),
+        "overall": (overall, [*own, "unknown"]),
+    }
+
+
+def _counts(matrix: Ints, names: list[str]) -> dict[str, NDArray[Any]]:
+    n = len(names)
+    return {
+        "true": np.repeat(names, n),
+        "decision": np.tile(names, n),
+        "count": matrix.ravel(),
+    }
+
+
+def _pooled(matrix: Ints, names: list[str], n: int) -> tuple[Ints, list[str]]:
+    """Keep those of the first `n` classes with most errors, and pool the others.
+
+    Classes without a test sample are pooled first.
+    """
+    if n <= _CLASSES:
+        return matrix, names
+    errors = (matrix.sum(axis=0) + matrix.sum(axis=1) - 2 * np.diag(matrix))[:n]
+    is_absent = matrix.sum(axis=1)[:n] == 0
+    kept = np.sort(np.lexsort((-errors, is_absent))[: _CLASSES - 1])
+    place = np.full(len(names), kept.size)  # index of the pooled classes
+    place[kept] = np.arange(kept.size)
+    place[n:] = kept.size + 1
+    small = np.zeros((int(place.max()) + 1,) * 2, dtype=matrix.dtype)
+    np.add.at(small, (place[:, None], place[None, :]), matrix)
+    rest = f"{n - kept.size} other classes"
+    return small, [*(names[i] for i in kept), rest, *names[n:]]
+
+
+def _matrix_panel(matrix: Ints, names: list[str], title: str = "") -> Panel:
+    """Draw counts; shades are shares of the row."""
+    share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
+
+    def draw(axes: Any) -> None:
+        rows, columns = np.indices(matrix.shape).reshape(2, -1)
+        hues = [LIGHT[int(off)] for off in rows != columns]
+        colours = list(zip(hues, (0.05 + 0.8 * share).ravel().tolist(), strict=True))
+        axes.bar(columns, 0.94, 0.94, rows - 0.47, color=colours, clip_on=False)
+        for (row, column), count in np.ndenumerate(matrix):
+            if count:
+                said = str(count) if count < 10_000 else f"{count / 1000:.0f}k"
+                size = "small" if len(said) < 4 and len(names) < 12 else "xx-small"
+                ink = PAGE if share[row, column] > 0.55 else INK
+                how = {"ha": "center", "va": "center", "color": ink, "fontsize": size}
+                axes.text(column, row, said, **how)
+        shown = [readable(name, 18) for name in names]
+        slanted = {"rotation": 38, "ha": "left", "rotation_mode": "anchor"}
+        axes.xaxis.tick_top()
+        axes.set_xticks(range(len(names)), shown, **slanted)
+        axes.set_yticks(range(len(names)), shown, color=INK)
+        end = len(names) - 0.5
+        axes.set(xlim=(-0.5, end), ylim=(end, -0.5), aspect="equal")
+        axes.grid(visible=False)
+        axes.spines[:].set_visible(False)
+        axes.tick_params(length=0)
+        if title:
+            label(axes, "", "", title)
+
+    return draw

@@ -1,0 +1,392 @@
+"""The data of a report: the runs of a run folder, or files of scores."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from openset import _check, runs
+from openset._types import ArtefactError
+from openset.magnitudes import FeatureMagnitudes
+from openset.metrics import evaluate, table
+from openset.metrics.counts import ALPHA
+from openset.results import Result, Results
+from openset.scores import Scores, in_order_of
+from openset.stats import score_files
+from openset.stats.same_runs import names_of, who
+from openset.thresholds import Threshold
+
+HEADLINE = "openauc"
+
+_TITLE = re.compile(r"([^():]+)[(:]([^()]*=[^()]*?)\)?")
+_SUFFIXES = (".npz", ".csv", ".parquet")
+
+
+class Value(NamedTuple):
+    """A measured number with its interval, if it has one."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Run:
+    """One run of a method on a problem: its numbers, and where its scores are."""
+
+    method: str
+    family: str = ""  # the method without its parameters
+    trained: str = ""  # how the network was trained, without the detector
+    protocol: str = ""
+    repeat: int = 0
+    seed: int = 0
+    split: int = 0  # of the test samples of one network
+    values: Mapping[str, Value]
+    n: int = 0
+    scores_path: Path | None = None
+    calibration_path: Path | None = None
+    threshold: Threshold | float | None = None
+    operation: Mapping[str, Any] | None = None
+    classes: tuple[str, ...] = ()
+    curve: Sequence[Mapping[str, Any]] | None = None
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    network: tuple[str, str] = ("", "")  # model and training method
+    load: Callable[[Path], Scores] = runs.read_scores
+
+    @property
+    def place(self) -> tuple[str, int, int, int]:
+        """Which run it is, as :mod:`openset.stats` counts runs."""
+        return (self.protocol, self.repeat, self.split, self.seed)
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether its test scores were saved."""
+        return self.scores_path is not None and self.scores_path.exists()
+
+    @property
+    def cut(self) -> float | None:
+        """The threshold in use, as a number."""
+        one = self.threshold
+        return one.value if isinstance(one, Threshold) else one
+
+    @property
+    def alpha(self) -> float | None:
+        """The α with which its operation was reported, if any."""
+        done = self.operation or {}
+        found = done.get("alpha_test", done.get("alpha"))
+        return None if found is None else float(found)
+
+    def scores(self) -> Scores:
+        """Read its test scores."""
+        if self.scores_path is None:
+            msg = f"report: {self.method} must have scores, got none"
+            raise ArtefactError(msg)
+        return self.load(self.scores_path)
+
+    def calibration(self) -> Scores | None:
+        """Read the scores its threshold was chosen on, if they were saved."""
+        path = self.calibration_path
+        return None if path is None or not path.exists() else self.load(path)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Study:
+    """All runs, and what the study says of them: title, headline, its metrics.
+
+    `metrics` are those it names, in its order; without any, all may be shown.
+    """
+
+    title: str
+    runs: tuple[Run, ...]
+    headline: str = HEADLINE
+    metrics: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    better: Mapping[str, str] = field(default_factory=dict)  # of metrics of others
+    n_failed: int = 0
+    folder: Path | None = None
+
+    def label(self, metric: str) -> str:
+        """Return the name of a metric, with its positive class and its α."""
+        if metric == "oosa":
+            told = {run.alpha for run in self.runs if run.alpha is not None} or {ALPHA}
+            return f"OOSA (α = {' or '.join(f'{alpha:g}' for alpha in sorted(told))})"
+        for row in table():
+            if row.key == metric:
+                return row.label if "positive" in row.label else row.short
+        return self.labels.get(metric, metric.replace("_", " "))
+
+    def results(self, chosen: Iterable[Run] | None = None) -> Results:
+        """Return the numbers of runs, each method by its name."""
+        last = {(run.method, run.place): run for run in chosen or self.runs}
+        rows = (
+            Result(
+                protocol=run.protocol, repeat=run.repeat, split=run.split,
+                seed=run.seed, detector=run.method, metric=key, value=value.value,
+                n=run.n,
+            )
+            for run in last.values()
+            for key, value in run.values.items()
+        )  # fmt: skip
+        return Results(rows, better=self.better)
+
+    def magnitudes(self, run: Run) -> FeatureMagnitudes | None:
+        """Return the feature magnitudes of a run's network, if they were saved.
+
+        If there are several (draws, seeds), those of the first.
+        """
+        found = []
+        folder = self.folder
+        for path in sorted(folder.glob("magnitudes/*.npz")) if folder else ():
+            one, key = FeatureMagnitudes.load(path)
+            whose = tuple(key.get(name) for name in ("protocol", "model", "method"))
+            if whose == (run.protocol, *run.network):
+                found.append(((key.get("repeat", 0), key.get("seed", 0)), one))
+        return min(found, key=lambda pair: pair[0])[1] if found else None
+
+
+def read(
+    source: str | Path | Sequence[str | Path],
+    *,
+    threshold: float | None = None,
+    columns: Mapping[str, str] | None = None,
+    unknown_label: str | int | None = None,
+    higher_is_unknown: bool = False,
+) -> Study:
+    """Read a run folder, a folder of training or of scores, or files of scores."""
+    given = [source] if isinstance(source, str | Path) else source
+    paths = [Path(one) for one in given]
+    for path in paths:  # before anything else is said about them
+        if not path.exists() and not score_files.is_pattern(path):
+            msg = f"report: no such file or folder: {path}"
+            raise FileNotFoundError(msg)
+    is_file = len(paths) == 1 and paths[0].is_file()
+    if threshold is not None and not is_file:
+        rule, got = "given with one file of scores only", ", ".join(map(str, paths))
+        remedy = "Thresholds of a study are in its cells"
+        _check.fail("report", "threshold", rule, got, remedy)
+    if len(paths) == 1 and paths[0].is_dir():
+        return _from_folder(paths[0])
+    folders = [path for path in paths if path.is_dir()]
+    if folders or not paths:
+        got = f"the folder {folders[0]} and others" if folders else "nothing"
+        remedy = "Name the files in the folder"
+        _check.fail("report", "source", "one folder, or files of scores", got, remedy)
+    load = partial(
+        Scores.load,
+        columns=columns,
+        unknown_label=unknown_label,
+        higher_is_unknown=higher_is_unknown,
+    )
+    if is_file:
+        run = _from_file(paths[0], paths[0].stem, load, threshold)
+        return Study(title=paths[0].name, runs=(run,))
+    return _from_files(paths, load)
+
+
+def _from_folder(folder: Path) -> Study:
+    said = _json(folder / "study.json")
+    own = said.get("metrics")
+    own = own if isinstance(own, dict) else {}
+    study = Study(
+        title=str(said.get("name") or folder.resolve().name),
+        runs=(),
+        headline=str(said.get("headline") or HEADLINE),
+        metrics=tuple(own),
+        labels={key: str(one.get("label", key)) for key, one in own.items()},
+        better=runs.directions(folder),
+        n_failed=len(list((folder / "failed").glob("*.json"))),
+        folder=folder,
+    )
+    if (folder / "cells").is_dir():
+        cells = runs.read_cells(folder)
+        if not cells:
+            msg = f"report: {folder} must hold finished cells, got none in cells/"
+            raise ArtefactError(msg)
+        rows = [_row(cell) for cell in cells]
+        names = names_of(rows)
+        made = [
+            _from_cell(folder, cell, names[who(row)], row)
+            for cell, row in zip(cells, rows, strict=True)
+        ]
+        return replace(study, runs=tuple(made))
+    trained = _trained_folders(folder)
+    if trained:
+        every = [run for at in trained.items() for run in _from_training(at[0], *at[1])]
+        # The checks read one folder with scores/.
+        checked = folder if folder in trained else None
+        return replace(study, runs=tuple(every), folder=checked)
+    files = _score_files(folder)
+    if not files:
+        msg = (
+            f"report: {folder} must be a run folder (cells/) or hold scores/NAME.npz, "
+            "got neither. Write one with: openset bench STUDY.yaml --out DIR. Files of "
+            "scores are given by name: openset report a.csv b.csv"
+        )
+        raise ArtefactError(msg)
+    return replace(study, runs=tuple(_from_file(one, one.stem) for one in files))
+
+
+def _score_files(folder: Path) -> list[Path]:
+    found = [one for one in folder.glob("scores/*") if one.suffix in _SUFFIXES]
+    return sorted(found, key=lambda one: one.name)
+
+
+def _json(path: Path) -> dict[str, Any]:
+    """Return what a file of settings holds; nothing if there is no such file."""
+    if not path.exists():
+        return {}
+    try:
+        settings = json.loads(path.read_text("utf-8"))
+    except ValueError as error:
+        msg = f"report: {path} is not JSON: {error}"
+        raise ArtefactError(msg) from error
+    return settings if isinstance(settings, dict) else {}
+
+
+def _row(cell: runs.Cell) -> Result:
+    """Return what was run, and which run it is, as a row of results."""
+    names = {n: str(cell.key[n]) for n in ("protocol", "model", "method", "detector")}
+    numbers = {n: int(cell.key.get(n, 0)) for n in ("repeat", "split", "seed")}
+    return Result(**names, **numbers, metric="", value=0.0)  # type: ignore[arg-type]
+
+
+def _from_cell(folder: Path, cell: runs.Cell, name: str, row: Result) -> Run:
+    values = {
+        one["metric"]: Value(float(one["value"]), one.get("low"), one.get("high"))
+        for one in cell.rows
+    }
+    done = cell.operation or {}
+    if "oosa" in done:
+        found = Value(float(done["oosa"]), done.get("low"), done.get("high"))
+        values.setdefault("oosa", found)
+    parsed = [_parsed(title) for title in who(row) if title]
+    return Run(
+        method=name,
+        family=" · ".join(base for base, _ in parsed),
+        trained=row.method or row.model or "network",
+        protocol=row.protocol,
+        repeat=row.repeat,
+        seed=row.seed,
+        split=row.split,
+        values=values,
+        n=max((int(one.get("n", 0)) for one in cell.rows), default=0),
+        scores_path=folder / "scores" / f"{cell.id}.npz",
+        calibration_path=folder / "calibration" / f"{cell.id}.npz",
+        threshold=_threshold(cell.threshold),
+        operation=cell.operation,
+        classes=cell.classes,
+        curve=cell.curve,
+        numbers={
+            f"{one} of {base}": value
+            for base, settings in parsed
+            for one, value in settings.items()
+        },
+        network=(row.model, row.method),
+    )
+
+
+def _threshold(record: Any) -> Threshold | float | None:
+    if not isinstance(record, Mapping) or "value" not in record:
+        return None
+    try:
+        return Threshold.from_dict(dict(record))
+    except ArtefactError:  # a record written by other software: use its number
+        return float(record["value"])
+
+
+def _parsed(title: str) -> tuple[str, dict[str, float]]:
+    """Parse a title of a study: ``knn(k=5)`` or ``knn:k=5`` is ``knn`` with k = 5."""
+    match = _TITLE.fullmatch(title)
+    if match is None:
+        return title, {}
+    settings = {}
+    for pair in re.split(", ?", match[2]):
+        name, _, value = pair.partition("=")
+        with suppress(ValueError):  # a setting that is not a number
+            settings[name] = float(value)
+    return match[1], settings
+
+
+def _from_files(paths: Sequence[Path], load: Callable[[Path], Scores]) -> Study:
+    """Read several files of scores, or those of patterns.
+
+    Files without repeats are detectors on one test set, and must be of the same
+    samples. The title is the names of all methods, or the pattern.
+    """
+    firsts: dict[str, tuple[Path, Scores]] = {}  # by protocol
+    made = []
+    for one in score_files.find_or_name(paths):
+        run = _from_file(one.path, one.method, load)
+        if not one.has_repeats:
+            scores = run.scores()
+            path, first = firsts.setdefault(one.protocol, (one.path, scores))
+            both = str(path), str(one.path)
+            in_order_of(scores, first, caller="report", names=both)
+        # Inner misleads without Halfpoint (OSR003), which needs a threshold.
+        values = {key: v for key, v in run.values.items() if key != "inner_score"}
+        at = {"protocol": one.protocol, "repeat": one.repeat, "seed": one.seed}
+        made.append(replace(run, values=values, **at))  # type: ignore[arg-type]
+    names = ", ".join(dict.fromkeys(run.method for run in made))
+    return Study(title=str(paths[0]) if len(paths) == 1 else names, runs=tuple(made))
+
+
+def _from_file(
+    path: Path,
+    method: str,
+    load: Callable[[Path], Scores] = Scores.load,
+    threshold: float | None = None,
+) -> Run:
+    """Read a file of scores and compute its metrics."""
+    scores = load(path)
+    found = evaluate(scores, threshold)
+    calibration = path.parent.parent / "calibration" / path.name
+    return Run(
+        method=method,
+        values={
+            row["metric"]: Value(row["value"], row["low"], row["high"])
+            for row in found.rows()
+        },
+        n=len(scores),
+        scores_path=path,
+        classes=tuple(scores.class_names or ()),
+        calibration_path=calibration if path.parent.name == "scores" else None,
+        threshold=threshold,
+        load=load,
+    )
+
+
+def _trained_folders(folder: Path) -> dict[Path, tuple[int, int]]:
+    """Return the finished runs of ``openset train`` with their split and seed."""
+    if (folder / "trained.json").exists():
+        return {folder: (0, 0)}
+    found = {}
+    for path in folder.glob("split*-seed*/trained.json"):
+        name = re.fullmatch(r"split(\d+)-seed(\d+)", path.parent.name)
+        if name is not None:
+            found[path.parent] = (int(name[1]), int(name[2]))
+    return dict(sorted(found.items(), key=lambda pair: pair[1]))
+
+
+def _from_training(folder: Path, repeat: int, seed: int) -> list[Run]:
+    """Read a training run: its scores, class names and learning curves."""
+    record = _json(folder / "trained.json")
+    spec, log = record.get("spec", {}), record.get("log", [])
+    protocol = spec.get("protocol")
+    known = protocol.get("known", ()) if isinstance(protocol, Mapping) else ()
+    curve = []
+    # of the test part where it was recorded
+    for line in [line for line in log if "test_accuracy" in line] or log:
+        tested = {
+            k.removeprefix("test_"): v for k, v in line.items() if k[:5] == "test_"
+        }
+        own = {"loss": line["loss"], "training_accuracy": line["accuracy"]}
+        curve.append({"epoch": line["epoch"] + 1} | own | tested)
+    more = {"repeat": repeat, "seed": seed, "curve": curve}
+    more["trained"] = str(spec.get("method", "network"))
+    found = [_from_file(one, one.stem) for one in _score_files(folder)]
+    classes = tuple(map(str, known))
+    return [replace(one, classes=one.classes or classes, **more) for one in found]

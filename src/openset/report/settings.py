@@ -1,0 +1,391 @@
+"""Displays of means over settings, epochs, calibrations and problems."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check
+from openset.metrics import table
+from openset.report.display import (
+    INK,
+    LIGHT,
+    SOFT,
+    Brief,
+    Display,
+    Panel,
+    as_columns,
+    label,
+    line,
+    mark,
+    readable,
+    stacked,
+)
+from openset.stats import Leaderboard, Ranks
+
+Repeats = float | Sequence[float]
+Rows = Sequence[Mapping[str, Any]]
+
+_NUMBERS = ("threshold", "ccr", "urr", "oosa", "low", "high", "oracle")
+_ACCURACY = "open-set accuracy on the test set, 95 % interval"
+
+
+def sensitivity(
+    values: Mapping[float, Repeats] | Mapping[str, Mapping[float, Repeats]],
+    *,
+    parameter: str = "λ",
+    metric: str = "OpenAUC",
+) -> Display:
+    """Show a metric over a parameter of the method, such as λ of OpenAUC training.
+
+    Parameters
+    ----------
+    values
+        Mapping from parameter to value, or to the values of several repeats (drawn as
+        their mean, with a band of one standard deviation); or several such mappings by
+        name.
+    parameter, metric
+        Their names in the figure.
+
+    References
+    ----------
+    Wang et al., "OpenAUC: Towards AUC-oriented open-set recognition", NeurIPS 2022,
+    figure 2.
+
+    Examples
+    --------
+    >>> shown = sensitivity({0.1: [0.8, 0.9], 1.0: [0.9, 0.92]})
+    >>> shown.columns["mean"].round(2).tolist(), shown.columns["n"].tolist()
+    ([0.85, 0.91], [2, 2])
+    """
+    caller = "report.sensitivity"
+    first = next(iter(values.values()), None)
+    by_name: Any = values if isinstance(first, Mapping) else {"": values}
+    rows = [
+        (str(name), float(at), *_spread(caller, of_name[at]))
+        for name, of_name in by_name.items()
+        for at in sorted(of_name)
+    ]
+    _some(caller, "values", rows)
+    columns = as_columns(("name", "parameter", "mean", "spread", "n"), rows)
+    places = np.unique(columns["parameter"])
+    # Parameters are often powers: draw their values at equal distances.
+    is_even = places.size < 3 or np.ptp(np.diff(places)) <= 1e-9 * np.ptp(places)
+
+    def draw(axes: Any) -> None:
+        for i, name in enumerate(by_name):
+            mine = columns["name"] == str(name)
+            at = columns["parameter"][mine]
+            at = at if is_even else np.searchsorted(places, at)
+            _points(axes, at, columns, mine, name, i)
+        if not is_even:
+            axes.set_xticks(range(places.size), [f"{value:g}" for value in places])
+        label(axes, parameter, metric)
+
+    header = ("name", parameter, "mean", "spread", "repeats")
+    return Display(
+        title=f"{metric} over {parameter}",
+        columns=columns,
+        brief=Brief(header, tuple((row[0], f"{row[1]:g}", *row[2:]) for row in rows)),
+        panels=(draw,),
+    )
+
+
+def learning_curves(
+    runs: Mapping[str, Sequence[Sequence[Mapping[str, float]]]],
+    *,
+    metrics: Sequence[str] = (),
+) -> Display:
+    """Show metrics over the epochs of training: means over runs, and their spread.
+
+    Parameters
+    ----------
+    runs
+        Mapping from method to its runs; a run is a list of records, one per epoch, with
+        ``epoch`` (default: counted from 1) and any metrics.
+    metrics
+        Metrics to show, one panel each; by default all that every record has.
+
+    References
+    ----------
+    Komorniczak and Ksieniewicz, "Taking class imbalance into account in open set
+    recognition evaluation", 2024, figure 6.
+
+    Examples
+    --------
+    >>> runs = [[{"outer_score": 0.5}, {"outer_score": 0.7}],
+    ...         [{"outer_score": 0.6}, {"outer_score": 0.8}]]
+    >>> learning_curves({"softmax": runs}).columns["mean"].round(2).tolist()
+    [0.55, 0.75]
+    """
+    caller = "report.learning_curves"
+    every = [one for of_method in runs.values() for run in of_method for one in run]
+    _some(caller, "runs", every)
+    shared = [
+        name
+        for name, value in every[0].items()
+        if name != "epoch"
+        and isinstance(value, int | float)
+        and all(name in one for one in every)
+    ]
+    chosen = [_check.one_of(caller, "metrics", name, shared) for name in metrics]
+    chosen = chosen or shared
+    _some(caller, "metrics", chosen)
+    found: dict[tuple[str, str, int], list[float]] = {}
+    for metric in chosen:
+        for method, of_method in runs.items():
+            epochs = [
+                (int(one.get("epoch", i + 1)), float(one[metric]))
+                for run in of_method
+                for i, one in enumerate(run)
+            ]
+            for epoch, value in sorted(epochs, key=lambda pair: pair[0]):
+                found.setdefault((str(method), metric, epoch), []).append(value)
+    rows = [(*at, *_spread(caller, values)) for at, values in found.items()]
+    columns = as_columns(("name", "metric", "epoch", "mean", "spread", "n"), rows)
+    labels = {row.key: row.short for row in table()}
+
+    def panel(metric: str) -> Panel:
+        title = labels.get(metric, metric.replace("_", " "))
+
+        def draw(axes: Any) -> None:
+            for i, method in enumerate(runs):
+                mine = (columns["metric"] == metric) & (columns["name"] == str(method))
+                _points(axes, columns["epoch"][mine], columns, mine, method, i)
+            axes.xaxis.get_major_locator().set_params(integer=True)
+            is_one = len(chosen) == 1
+            label(axes, "epoch", *([title] if is_one else ["mean ± sd", title]))
+
+        return draw
+
+    last = {row[:2]: row for row in rows}
+    header = ("method", "metric", "last epoch", "mean", "spread", "runs")
+    return Display(
+        title="Learning curves",
+        columns=columns,
+        brief=Brief(header, tuple(last.values())),
+        panels=[panel(metric) for metric in chosen],
+    )
+
+
+def _points(  # noqa: PLR0917
+    axes: Any,
+    x: Any,
+    columns: Mapping[str, NDArray[Any]],
+    mine: NDArray[np.bool_],
+    name: object,
+    colour: int,
+) -> None:
+    """Draw means where they were measured, with a band if there are repeats."""
+    mean, spread = columns["mean"][mine], columns["spread"][mine]
+    band = {}
+    if (columns["n"][mine] > 1).any():
+        band = {"low": mean - spread, "high": mean + spread}
+    line(axes, x, mean, name, colour, marker="o", **band)
+
+
+def _some(caller: str, name: str, values: Sequence[Any]) -> None:
+    if not values:
+        _check.fail(caller, name, "non-empty", "none")
+
+
+def _spread(caller: str, values: Repeats) -> tuple[float, float, int]:
+    found = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if found.size == 0 or not np.isfinite(found).all():
+        _check.fail(caller, "values", "finite numbers", values)
+    spread = float(found.std(ddof=1)) if found.size > 1 else 0.0
+    return float(found.mean()), spread, found.size
+
+
+def alpha_sweep(tables: Rows | Mapping[str, Rows]) -> Display:
+    """Show operational open-set accuracy over the α used to choose the threshold.
+
+    Parameters
+    ----------
+    tables
+        Rows with an ``alpha`` and the numbers of an `Operation`, or several by name.
+
+    Examples
+    --------
+    >>> from openset import Scores, thresholds
+    >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[1.0, 2.0])
+    >>> test = Scores(labels=[0, -1], predicted=[0, 0], known=[1.1, 1.9])
+    >>> rows = [
+    ...     {"alpha": alpha}
+    ...     | thresholds.operate(
+    ...         calibration, test, alpha=alpha, alpha_test=0.5
+    ...     ).to_dict()
+    ...     for alpha in (0, 1)
+    ... ]
+    >>> alpha_sweep(rows).columns["oosa"].tolist()
+    [0.5, 0.5]
+    """
+    parts = _parts("report.alpha_sweep", tables, "alpha")
+
+    def draw(axes: Any) -> None:
+        for i, (name, part) in enumerate(parts.items()):
+            at, band = part["alpha"], {one: part[one] for one in ("low", "high")}
+            line(
+                axes, at, part["oosa"], name or "threshold from calibration", i, **band
+            )
+            # The oracle does not depend on the α of the calibration.
+            best = "best threshold (oracle)"
+            best = f"{name}: {best}" if name else best
+            line(axes, at, part["oracle"], best, i, linestyle="--")
+        x = "α used to choose the threshold"
+        label(axes, x, _ACCURACY)
+
+    return _swept("Open-set accuracy over α", parts, "alpha", draw)
+
+
+def surrogate_sweep(tables: Rows | Mapping[str, Rows]) -> Display:
+    """Show operational open-set accuracy for each surrogate used for the threshold.
+
+    Parameters
+    ----------
+    tables
+        Rows with a ``surrogate`` and the numbers of an `Operation`, or several by name.
+
+    Examples
+    --------
+    >>> from openset import Scores, thresholds
+    >>> easy = Scores(labels=[0, 0, -1], predicted=[0] * 3, known=[2.0, 3.0, 0.5])
+    >>> test = Scores(labels=[0, -1], predicted=[0, 0], known=[3.1, 2.5])
+    >>> done = thresholds.operate(easy, test)
+    >>> rows = [{"surrogate": "easy"} | done.to_dict()]
+    >>> surrogate_sweep(rows).columns["oosa"].tolist()
+    [0.5]
+    """
+    parts = _parts("report.surrogate_sweep", tables, "surrogate")
+    every = (str(one) for part in parts.values() for one in part["surrogate"])
+    places = list(dict.fromkeys(every))
+
+    def draw(axes: Any) -> None:
+        for i, (name, part) in enumerate(parts.items()):
+            x = np.array([places.index(str(one)) for one in part["surrogate"]], float)
+            x += (i - (len(parts) - 1) / 2) * 0.12  # beside each other
+            shade = LIGHT[i % len(LIGHT)]
+            axes.vlines(x, part["low"], part["high"], color=shade, linewidth=1.4)
+            if name:
+                line(axes, [], [], name, i)
+            mark(axes, (x, part["oosa"]), "o", shade)
+            mark(axes, (x, part["oracle"]), "D", shade)
+        mark(axes, ([], []), "o", INK, "threshold from this surrogate")
+        mark(axes, ([], []), "D", INK, "best threshold (oracle)")
+        axes.set_xticks(range(len(places)), [readable(one, 20) for one in places])
+        axes.set_xlim(-0.5, len(places) - 0.5)
+        label(axes, "surrogate", _ACCURACY)
+
+    return _swept("Open-set accuracy over surrogates", parts, "surrogate", draw)
+
+
+def _parts(
+    caller: str, tables: Rows | Mapping[str, Rows], first: str
+) -> dict[str, dict[str, NDArray[Any]]]:
+    given = tables if isinstance(tables, Mapping) else {"": tables}
+    _some(caller, "tables", list(given))
+    needed = (first, *_NUMBERS)
+    parts = {}
+    for name, rows in given.items():
+        missing = set(needed).difference(*rows)
+        if missing:
+            rule = f"rows with the columns {', '.join(needed)}"
+            _check.fail(caller, "tables", rule, f"none of {', '.join(sorted(missing))}")
+        parts[str(name)] = {
+            column: np.array([row[column] for row in rows]) for column in needed
+        }
+    return parts
+
+
+def _swept(
+    title: str, parts: Mapping[str, Mapping[str, Any]], first: str, draw: Panel
+) -> Display:
+    rows = tuple(
+        (name, *row)
+        for name, part in parts.items()
+        for row in zip(*part.values(), strict=True)
+    )
+    return Display(
+        title=title,
+        columns=stacked(parts),
+        brief=Brief(("name", first, *_NUMBERS), rows),
+        panels=(draw,),
+    )
+
+
+def critical_difference(ranks: Ranks | Leaderboard) -> Display:
+    """Show mean ranks on one axis; bars join methods without significant differences.
+
+    Parameters
+    ----------
+    ranks
+        The result of :func:`openset.stats.ranks`, or a leaderboard that has ranks.
+
+    References
+    ----------
+    Demšar, "Statistical comparisons of classifiers over multiple data sets", JMLR 2006,
+    figure 1.
+
+    Examples
+    --------
+    >>> from openset.stats import ranks
+    >>> found = ranks({"a": [0.9, 0.8, 0.7], "b": [0.8, 0.7, 0.6], "c": [0, 0, 0]})
+    >>> critical_difference(found).columns["mean_rank"].tolist()
+    [1.0, 2.0, 3.0]
+    """
+    found: Any = ranks.ranks if isinstance(ranks, Leaderboard) else ranks
+    _check.instance(
+        "report.critical_difference",
+        "ranks",
+        found,
+        Ranks,
+        rule="Ranks or a leaderboard with them",
+        remedy="Ranks need two methods and two common problems or runs",
+    )
+    mean = found.mean
+    n, half = len(mean), (len(mean) + 1) // 2
+    top = 0.5 + 0.5 * len(found.alike)  # below the bars
+
+    def draw(axes: Any) -> None:
+        axes.plot([1, n], [0, 0], color=SOFT, linewidth=1)
+        step = -(-n // 12)
+        for rank in range(1, n + 1, step):
+            axes.plot([rank, rank], [0, -0.3], color=SOFT, linewidth=1)
+            axes.text(rank, -0.45, str(rank), ha="center", fontsize="small", color=SOFT)
+        axes.plot([1, 1 + found.critical_difference], [-2, -2], color=INK)
+        said = f"critical difference {found.critical_difference:.2f}"
+        axes.text(1, -2.25, said, fontsize="small")
+        for i, group in enumerate(found.alike):
+            ends = [mean[group[0]], mean[group[-1]]]
+            axes.plot(ends, [0.5 + 0.5 * i] * 2, color=LIGHT[0], linewidth=3.5)
+        out = 0.06 * (n - 1)
+        for i, (name, rank) in enumerate(mean.items()):
+            is_left = i < half
+            row = top + 0.6 + (i if is_left else n - 1 - i)
+            end, side = (1 - out, "right") if is_left else (n + out, "left")
+            axes.plot([rank, rank, end], [0, row, row], color=INK, linewidth=0.7)
+            place = end + (-out if is_left else out) / 3
+            axes.text(
+                place, row, readable(name, 24), ha=side, va="center", fontsize="small"
+            )
+        axes.set_ylim(top + half + 0.4, -3.2)
+        axes.set_axis_off()
+
+    def alike(name: str) -> str:
+        others = {one for group in found.alike if name in group for one in group}
+        return ", ".join(sorted(others - {name}, key=mean.__getitem__)) or "–"
+
+    return Display(
+        title="Critical difference",
+        columns={
+            "name": np.array(list(mean)),
+            "mean_rank": np.array(list(mean.values())),
+        },
+        brief=Brief(
+            ("method", "mean rank", "no significant difference to"),
+            tuple((name, rank, alike(name)) for name, rank in mean.items()),
+        ),
+        panels=(draw,),
+        size=(3.4, 0.7 + 0.16 * (half + top)),
+    )

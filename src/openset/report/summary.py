@@ -1,0 +1,208 @@
+"""The summary on top of the page: results, findings of the checks, cautions."""
+
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import suppress
+from statistics import fmean
+from typing import NamedTuple
+
+from openset import checks, stats
+from openset._types import UndefinedMetricError
+from openset.checks import Finding
+from openset.report.display import readable
+from openset.report.leaderboard import Board, PairTests
+from openset.report.read import Run, Study
+from openset.results import Result, Results
+from openset.thresholds import Threshold
+from openset.thresholds import report as report_on
+
+
+class Sentence(NamedTuple):
+    """A sentence with a name to emphasise."""
+
+    before: str
+    name: str = ""
+    after: str = ""
+
+
+class ThresholdCaution(NamedTuple):
+    """A caution about thresholds: its code, the methods it concerns, and an example."""
+
+    code: str
+    methods: tuple[str, ...]
+    message: str
+
+
+def counts(study: Study) -> list[str]:
+    """Return the numbers of methods, problems, runs and cells, as text."""
+    runs = study.runs
+    if len(runs) == 1 and study.folder is None:
+        return [f"{runs[0].n:,} samples"]
+    texts = [
+        _plural(len({run.method for run in runs}), "method"),
+        _plural(len({run.protocol for run in runs}), "problem"),
+    ]
+    of_each = Counter((run.method, run.protocol) for run in runs).values()
+    if max(of_each) > 1:  # repeats times seeds; problems may differ in their number
+        most = f"{_plural(max(of_each), 'run')} of each"
+        texts.append(most if len(set(of_each)) == 1 else f"up to {most}")
+    noun = "file" if study.folder is None else "finished cell"
+    texts.append(_plural(len(runs), noun))
+    return [*texts, *[f"{study.n_failed:,} failed"][: study.n_failed]]
+
+
+def _plural(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'' if n == 1 else 's'}"
+
+
+def sentences(
+    study: Study, board: Board, whole: Board | None, tests: PairTests | None
+) -> list[Sentence]:
+    """Say who is best, whether the lead is significant, and what thresholds reach.
+
+    `board` is that of the only problem, or of the first; `whole` that of all of them.
+    """
+    headline = board.columns[0]
+    name = study.label(headline)
+    best = (board if whole is None else whole).methods[0]
+    if whole is not None:
+        place = f", mean rank {whole.rank[best]:.2f}" if best in whole.rank else ""
+        mean = f" is best: {whole.mean[best]:.4f} on average{place}."
+        n = len(whole.columns)
+        texts = [Sentence(f"Over {n} problems, by {name}, ", best, mean)]
+    elif len(board.methods) == 1:
+        texts = [Sentence("", best, f" reaches {name} {_reached(board, best)}.")]
+    else:
+        reached = f" is best with {_reached(board, best)}."
+        texts = [Sentence(f"By {name}, ", best, reached)]
+        second = board.methods[1]
+        if (second, headline) in board.entries:
+            reached = f" with {_reached(board, second)}."
+            texts.append(Sentence("Next is ", second, reached))
+    # No test is possible with one run each, or if all differences are equal.
+    with suppress(UndefinedMetricError):
+        texts += _lead_over_runs(study, best, headline)
+    if whole is None:
+        texts += _lead_on_samples(board, tests)
+    return [*texts, *_operation(study, best)]
+
+
+def _reached(board: Board, method: str) -> str:
+    at = method, board.columns[0]
+    entry = board.entries[at]
+    if entry.spread is not None:
+        return f"{entry.mean:.4f} ± {entry.spread:.4f} ({entry.n} runs)"
+    if at in board.ends:
+        low, high = board.ends[at]
+        return f"{entry.mean:.4f} (95 % interval {low:.4f} – {high:.4f})"
+    return f"{entry.mean:.4f}"
+
+
+def _lead_over_runs(study: Study, leader: str, headline: str) -> Iterable[Sentence]:
+    """Test the best method against all others that have the same runs."""
+    rows = [row for row in study.results() if row.metric == headline]
+    places: dict[str, set[tuple[object, ...]]] = {}
+    for row in rows:
+        places.setdefault(row.detector, set()).add(_place(row))
+    shared = places.get(leader, set())
+    same = [name for name, of in places.items() if shared <= of]
+    if len(same) < 2:
+        return
+    chosen = Results(r for r in rows if r.detector in same and _place(r) in shared)
+    tests = stats.paired_t(chosen, headline, against=leader, pool=True)
+    if tests[0].n < 3:
+        return
+    sign = 1 if stats.direction(headline, study.better) == "higher" else -1
+    # A leader by mean rank may be worse on average: that is no lead.
+    equal = [
+        readable(one.b, 40)
+        for one in tests
+        if one.p_corrected is None
+        or not (one.p_corrected < 0.05 and sign * one.difference > 0)
+    ]
+    how = f"(paired t-tests over {tests[0].over}, Holm's correction)"
+    if equal:
+        names = ", ".join(equal[:4])
+        names += f" and {len(equal) - 4} more" if len(equal) > 4 else ""
+        yield Sentence("The lead over ", names, f" is not significant {how}.")
+        return
+    others = "every other method"
+    others += " that has the same runs" if len(same) < len(places) else ""
+    yield Sentence(f"The lead over {others} is significant {how}.")
+
+
+def _place(row: Result) -> tuple[object, ...]:
+    return (row.protocol, row.repeat, row.split, row.seed)
+
+
+def _lead_on_samples(board: Board, tests: PairTests | None) -> Iterable[Sentence]:
+    """Say what the test of the two best on the same samples found."""
+    for a, b, difference, low, high, p_value, _ in tests.brief.rows if tests else ():
+        if (a, b) == board.methods[:2] and difference > 0:
+            verdict = "" if p_value < 0.05 else ": not significant"
+            ends = f"{low:+.4f} to {high:+.4f}".replace("-", "\N{MINUS SIGN}")
+            yield Sentence(
+                f"On the same samples the lead is {difference:.4f} (95 % interval "
+                f"{ends}, p = {p_value:.2g}){verdict}."
+            )
+
+
+def _operation(study: Study, method: str) -> Iterable[Sentence]:
+    """Say what the thresholds of a method reach on test samples."""
+    mine = [run for run in study.runs if run.method == method]
+    done = [
+        (run.operation, 0.5 if run.alpha is None else run.alpha)
+        for run in mine
+        if run.operation is not None and {"oosa", "oracle"} <= set(run.operation)
+    ]
+    if not done:
+        return
+    reached, oracle = (
+        fmean(float(one[name]) for one, _ in done) for name in ("oosa", "oracle")
+    )
+    weight = " or ".join(f"{alpha:g}" for alpha in sorted({a for _, a in done}))
+    over = "" if len(done) == 1 else f" (means of {len(done)} runs)"
+    yield Sentence(
+        "With its threshold, chosen on calibration data, ",
+        method,
+        f" has an open-set accuracy (α = {weight}) of {reached:.4f}; with the best "
+        f"threshold for the test samples (oracle) it has {oracle:.4f}{over}.",
+    )
+
+
+def findings(study: Study) -> list[Finding]:
+    """Run `openset.checks`; of many cells a sample is checked, which is reported."""
+    if study.folder is not None:
+        return checks.run_folder(study.folder)
+    first = study.runs[0]
+    if len(study.runs) == 1:
+        return checks.run(
+            scores=first.scores(), thresholds=first.threshold, headline=study.headline
+        )
+    # Scores of one run, which are compared sample by sample, and numbers of all.
+    together = [one for one in study.runs if one.place == first.place]
+    return checks.run(
+        scores={one.method: one.scores() for one in together},
+        results=study.results(),
+        headline=study.headline,
+    )
+
+
+def cautions(runs: Iterable[Run]) -> list[ThresholdCaution]:
+    """Return the cautions of the thresholds chosen in the study, one row per code.
+
+    They come from the saved calibration scores. CAL011 is left out: it needs the
+    training outputs, which a study may not have kept.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for run in runs:
+        calibration = run.calibration()
+        if calibration is None or not isinstance(run.threshold, Threshold):
+            continue
+        for one in report_on(calibration, run.threshold).cautions:
+            if one.code != "CAL011":
+                found.setdefault(one.code, {}).setdefault(run.method, one.message)
+    return [
+        ThresholdCaution(code, tuple(of), next(iter(of.values())))
+        for code, of in sorted(found.items())
+    ]

@@ -24,7 +24,7 @@ NOT_RUN = {
     "train": "wants data sets that are downloaded",
     "extract": "wants a trained network",
     "export": "wants onnx, and is run in tests/unit/cli/test_export.py",
-    "report": "wants jinja2, and is run in tests/unit/report",
+    "report": "wants jinja2, and is run in tests/report",
     "bench study.yaml": "wants a study, and is run in tests/unit/cli/test_bench.py",
     "reproduce": "wants data sets, and is run in tests/unit/reproduce",
     "check": "wants a study, and is run in tests/unit/cli/test_check.py",

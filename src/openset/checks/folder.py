@@ -54,10 +54,10 @@ def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
         "protocols": _protocols(folder),
         "parts": _json(parts) if parts.exists() else None,
     }
-    if (folder / "results.csv").exists():
-        content["results"] = Results.load(folder / "results.csv")
-    elif cells:
+    if cells:  # the table beside them may be older
         content["results"] = results(folder)
+    elif (folder / "results.csv").exists():
+        content["results"] = Results.load(folder / "results.csv")
     if not said and not any(content.values()):
         msg = (
             f"checks.run_folder: {folder} must hold a study, got a folder with none of "

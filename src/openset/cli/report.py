@@ -37,6 +37,7 @@ _OPTIONS = {
     "path": "--out",
     "source": "RUN_FOLDER|SCORES",
     "threshold": "--threshold",
+    "pin": "--pin",
 }
 
 
@@ -68,6 +69,15 @@ def command(
             "report. Choose it on other data (default: none)."
         ),
     ] = None,
+    pin: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="METHOD",
+            help="Show this method in the figures and the explorer in any case; may be "
+            "repeated (default: the five leading methods).",
+            show_default=False,
+        ),
+    ] = None,
     columns: Columns = "",
     unknown_label: UnknownLabel = None,
     higher_is_unknown: HigherIsUnknown = False,
@@ -91,7 +101,7 @@ def command(
         else:
             out = first.with_suffix(".html")
     source = paths if len(paths) > 1 else _scored(first)
-    path = report.write(source, out, threshold=threshold, **options)
+    path = report.write(source, out, threshold=threshold, pin=pin or (), **options)
     size = path.stat().st_size / 1e6
     OUT.print(
         f"wrote {path} ({size:.1f} MB). Open it in a browser.",

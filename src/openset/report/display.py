@@ -124,7 +124,7 @@ class Display:
                 ending = Path(path).suffix.removeprefix(".")
                 # Without a date the same numbers give the same file.
                 dates = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
-                how = {"format": ending, "metadata": dates.get(ending)}
+                how: dict[str, Any] = {"format": ending, "metadata": dates.get(ending)}
                 how |= {} if dpi is None else {"dpi": dpi}
                 _io.write(Path(path), lambda stream: figure.savefig(stream, **how))
         return figure

@@ -43,8 +43,8 @@ class Pack:
     def _cell(self, run: Run, scores: Scores) -> dict[str, Any]:
         calibration, best, calibrated = run.calibration(), None, None
         hindsight = self._optima(scores)
+        alpha = ALPHA if run.alpha is None else run.alpha
         if run.cut is None:  # the page starts at the oracle, with the α of its OSA
-            alpha = ALPHA if run.alpha is None else run.alpha
             best = _text(optimum(ranking_counts(scores), alpha=alpha).threshold)
         if calibration is not None and calibration.n_known and calibration.n_unknown:
             calibrated = self._optima(calibration)
@@ -73,7 +73,7 @@ class Pack:
             "best": best,
             # A study has such metrics without a threshold if a rule made the decisions.
             "by_rule": run.cut is None and "overall_score" in run.values,
-            "alpha": run.alpha,
+            "alpha": alpha,
             "known": self._array(scores.known, "f8"),
             "label": self._array(label, small),
             "predicted": self._array(predicted, small),

@@ -317,10 +317,9 @@ def _figures(
         "the OpenAUC paper).",
     )
     for run, own in pairs[:2]:
-        shown = groups.histogram(own, threshold=run.cut)
-        title = f"{shown.title}, {readable(run.method)}"
+        values = groups.histogram(own, threshold=run.cut)
         yield Figure(
-            replace(shown, title=title),
+            replace(values, title=f"{values.title}, {readable(run.method)}"),
             "Distribution of knownness; the bars of each group sum to 1.",
         )
     yield Figure(

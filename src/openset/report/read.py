@@ -385,7 +385,7 @@ def _from_training(folder: Path, repeat: int, seed: int) -> list[Run]:
         }
         own = {"loss": line["loss"], "training_accuracy": line["accuracy"]}
         curve.append({"epoch": line["epoch"] + 1} | own | tested)
-    more = {"repeat": repeat, "seed": seed, "curve": curve}
+    more: dict[str, Any] = {"repeat": repeat, "seed": seed, "curve": curve}
     more["trained"] = str(spec.get("method", "network"))
     found = [_from_file(one, one.stem) for one in _score_files(folder)]
     classes = tuple(map(str, known))

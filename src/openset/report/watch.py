@@ -123,7 +123,9 @@ def _figures(
 
         return draw
 
-    pictures = [("Evidence of a change", [*courses], evidence)]
+    pictures: list[tuple[str, list[str], Panel]] = [
+        ("Evidence of a change", [*courses], evidence)
+    ]
     pictures += [
         (_TITLES[kind][0], [kind], course(kind, i)) for i, kind in enumerate(courses)
     ]

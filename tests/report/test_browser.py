@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from openset import Scores, evaluate, metrics, report, thresholds
-from tests.unit.report.studies import cell, scores, write_study
+from tests.report.studies import cell, scores, write_study
 from tests.waiting import PATIENCE
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="drives a browser")
@@ -200,8 +200,7 @@ def test_alpha_weighs_osa_and_leads_the_threshold(browser, tmp_path):
         mine = next(
             d
             for d in documents
-            if f"{d['key']['detector']} · lambda={d['key']['params']['lambda']:g}"
-            == name
+            if f"{d['key']['method']} · {d['key']['detector']}" == name
         )
         test = Scores.load(folder / "scores" / f"{mine['id']}.npz")
         calibration = Scores.load(folder / "calibration" / f"{mine['id']}.npz")
@@ -224,7 +223,7 @@ def test_alpha_weighs_osa_and_leads_the_threshold(browser, tmp_path):
         page.slide("x-slider", 400)
         page.find("x-share").click()
         page.settle()
-        agrees(page, test)
+        agrees(page, test, "counts")
 
 
 def test_rejecting_all_is_a_threshold_too(browser, tmp_path):
@@ -245,8 +244,8 @@ def test_on_paper_it_is_dark_on_light(browser, lone):
         Page(browser, lone[1])
         style = "return getComputedStyle(document.body).color"
         assert browser.execute_script(style) == "rgb(22, 32, 44)"
-        drawing = "return getComputedStyle(document.querySelector('.os-ink')).fill"
-        assert browser.execute_script(drawing) == "rgb(22, 32, 44)"
+        drawing = "return getComputedStyle(document.querySelector('.os-fig text')).fill"
+        assert browser.execute_script(drawing) == "rgb(86, 98, 115)"
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 

@@ -1,10 +1,14 @@
-"""Small studies to report on."""
+"""Small studies to report on, and a reader of pages."""
 
 import json
+import re
+import tempfile
+from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 
-from openset import Scores, evaluate, thresholds
+from openset import Scores, evaluate, report, thresholds
 from openset.runs import Cell
 
 CLASSES = ("cat", "dog", "eel")
@@ -29,7 +33,7 @@ def scores(seed=0, n=400, *, gap=2.0, n_classes=3):
     )
 
 
-def cell(seed, detector, protocol, *, gap, method="", params=None, classes=CLASSES):
+def cell(seed, detector, protocol, *, gap, method="", classes=CLASSES):
     """Make one cell with its scores."""
     calibration, test = scores(seed + 500, 300, gap=gap), scores(seed, gap=gap)
     done = thresholds.operate(calibration, test, alpha=0.5)
@@ -52,8 +56,6 @@ def cell(seed, detector, protocol, *, gap, method="", params=None, classes=CLASS
         "detector": detector,
         "seed": seed,
     }
-    if params:
-        key["params"] = params
     made = Cell(
         key=key,
         rows=rows,
@@ -77,10 +79,47 @@ def write_study(folder, *, protocols=("digits", "letters"), seeds=2, name="opena
                         detector,
                         protocol,
                         gap=gap + lam / 5,
-                        method=name,
-                        params={"lambda": lam},
+                        method=f"{name}(lambda={lam})",
                     )
                     made.save(folder, scores=test, calibration=calibration)
     said = {"headline": "openauc", "tuned_on": ["validation"]}
     (folder / "study.json").write_text(json.dumps(said))
     return folder
+
+
+class Reader(HTMLParser):
+    """A page: its source, elements, attributes and visible text."""
+
+    def __init__(self, source):
+        super().__init__()
+        self.source, self.tags, self.attributes, self.texts = source, [], [], []
+        self.feed(source)
+        self.text = "".join(self.texts)
+
+    def handle_starttag(self, tag, attrs):
+        """Remember an element."""
+        self.tags.append(tag)
+        self.attributes += [(tag, *pair) for pair in attrs]
+
+    def handle_data(self, data):
+        """Remember a text."""
+        self.texts.append(data)
+
+    def cells(self):
+        """Return the cells of the explorer."""
+        data = self.source.partition('id="data">')[2].partition("</script>")[0]
+        return json.loads(data)["cells"]
+
+    def rows(self, caption):
+        """Return the cells of the table that follows a caption."""
+        text = self.source[self.source.index(caption) :]
+        body = text.partition("<tbody>")[2].partition("</tbody>")[0]
+        cells = [re.findall(r"<td[^>]*>([^<]*)", row) for row in body.split("</tr>")]
+        return [one for one in cells if one]
+
+
+def render(source, **options):
+    """Write a page into a folder of its own, and read it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = report.write(source, Path(folder, "page.html"), **options)
+        return Reader(path.read_text("utf-8"))

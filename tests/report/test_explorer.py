@@ -1,0 +1,60 @@
+"""What is packed for the explorer; test_browser.py drives it."""
+
+import numpy as np
+import pytest
+
+from openset import metrics
+from openset.report import explorer
+from openset.report.read import Run, Value
+from openset.scores import Scores
+from tests.report.studies import render, scores
+
+RUN = Run(method="a", values={})
+
+
+def test_detectors_on_one_network_share_its_labels():
+    one = scores(1)
+    known, other = explorer.pack(
+        [(RUN, one), (RUN, one.with_known(one.known + 1))]
+    ).cells
+    assert known["label"] == other["label"]
+    assert known["known"] != other["known"]
+
+
+@pytest.mark.parametrize(
+    ("values", "threshold", "is_by_rule"),
+    [
+        ({"overall_score": Value(0.5)}, None, True),
+        ({"overall_score": Value(0.5)}, 0.5, False),
+        ({}, None, False),
+    ],
+)
+def test_decisions_by_a_rule_are_known(values, threshold, is_by_rule):
+    run = Run(method="a", values=values, threshold=threshold)
+    (packed,) = explorer.pack([(run, scores(1))]).cells
+    assert packed["by_rule"] is is_by_rule
+
+
+def test_it_starts_at_the_exact_oracle():
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, -1], [20, 9980])  # the share of known samples rounds to 0
+    known = rng.normal(size=10_000) + 6 * (labels >= 0)
+    rare = Scores(labels=labels, predicted=np.zeros(10_000, int), known=known)
+    (packed,) = explorer.pack([(RUN, rare)]).cells
+    assert float(packed["best"]) == metrics.osa_optimum(rare).threshold
+
+
+def test_many_samples_make_a_page_of_a_few_megabytes_that_says_so(
+    tmp_path, monkeypatch
+):
+    pytest.importorskip("jinja2", reason="the extra report")
+    (tmp_path / "study" / "scores").mkdir(parents=True)
+    for i in range(4):
+        scores(i, 100_000).save(tmp_path / "study" / "scores" / f"{i}.npz")
+    page = render(tmp_path / "study")
+    assert len(page.source) < 8_000_000
+    assert "The explorer has 3 of 4 cells" in page.text
+    monkeypatch.setattr(explorer, "MOST_SAMPLES", 100)
+    (packed,) = explorer.pack([(RUN, scores(1))]).cells
+    assert (packed["n"], packed["shown"]) == (400, 100)
+    assert packed["row"] is not None

@@ -1,0 +1,51 @@
+"""Means over settings, epochs and problems."""
+
+import numpy as np
+import pytest
+
+from openset import report, stats, thresholds
+from tests.report.studies import scores
+
+
+def test_learning_curves_are_means_over_runs():
+    runs = {"a": [[{"m": 0.0}, {"m": 1.0}], [{"m": 1.0}, {"m": 2.0}]]}
+    frame = report.learning_curves(runs).to_frame()
+    assert frame["mean"].tolist() == [0.5, 1.5]
+    assert frame["spread"].tolist() == pytest.approx([0.5**0.5] * 2)
+    with pytest.raises(ValueError, match="metrics must be one of 'm'"):
+        report.learning_curves(runs, metrics=["other"])
+
+
+def test_powers_stand_at_equal_distances():
+    pytest.importorskip("matplotlib", reason="the extra report")
+    shown = report.sensitivity({0.1: [0.8, 0.9], 1: 0.7, 10: 0.5}, parameter="C")
+    axes = shown.plot().axes[0]
+    assert axes.lines[0].get_xdata().tolist() == [0, 1, 2]
+    assert [one.get_text() for one in axes.get_xticklabels()] == ["0.1", "1", "10"]
+    assert axes.get_xlabel() == "C"
+
+
+def test_sweeps_need_the_numbers_of_operations():
+    done = thresholds.operate(scores(5), scores(6)).to_dict()
+    rows = [{"alpha": alpha} | done for alpha in (0.2, 0.8)]
+    frame = report.alpha_sweep({"a": rows, "b": rows[:1]}).to_frame()
+    assert frame["alpha"].tolist() == [0.2, 0.8, 0.2]
+    assert frame["oosa"].tolist() == [done["oosa"]] * 3
+    with pytest.raises(ValueError, match="rows with the columns surrogate"):
+        report.surrogate_sweep(rows)
+
+
+def test_the_diagram_joins_what_does_not_differ():
+    rng = np.random.default_rng(0)
+    table = {name: rng.normal(i / 2, 1, 20) for i, name in enumerate("abcde")}
+    ranks = stats.ranks(table)
+    shown = report.critical_difference(ranks)
+    frame = dict(zip(shown.columns["name"], shown.columns["mean_rank"], strict=True))
+    assert frame == ranks.mean
+    for name, _, text in shown.brief.rows:
+        for other in ranks.mean:
+            alike = any({name, other} <= set(group) for group in ranks.alike)
+            assert (other in text) == (alike and other != name)
+    for wrong in (stats.read_results, None):
+        with pytest.raises(TypeError, match="must be Ranks or a leaderboard"):
+            report.critical_difference(wrong)

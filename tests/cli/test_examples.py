@@ -123,6 +123,8 @@ def folder(tmp_path_factory):
         scores = fitted.score(calibration)
         for path in (f"scores/{name}.npz", f"scores-{name}.npz"):
             scores.save(there / path)
+        for path in (f"calibration/{name}.npz", "calibration-scores.npz"):
+            fitted.score(outputs(200, 0.4)).save(there / path)
         for i in range(3):
             key = {"protocol": "p", "repeat": i, "model": "m", "method": ""}
             value = {"metric": "oosa", "value": float(rng.random()), "n": 200}

@@ -1,17 +1,13 @@
 """What every row of the table of metrics keeps to."""
 
 import inspect
-import io
-import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
-from rich.console import Console
 
-from openset import Scores, evaluate, metrics, stats
-from openset.cli import _tables
+from openset import Scores, evaluate, metrics
 from openset.metrics.counts import class_counts, ranking_counts
 from openset.metrics.intervals import replicates
 
@@ -156,18 +152,6 @@ def test_evaluate_reports_the_rows_asked_for():
         evaluate(draw(), metrics=["oscr_curve"])
     with pytest.raises(ValueError, match=r"metrics must be one of .*got 'acuracy'"):
         evaluate(draw(), metrics=["acuracy"])
-
-
-def test_tables_show_every_row():
-    everything = {"all": evaluate(draw(), THRESHOLD)}
-    console = Console(record=True, width=100, file=io.StringIO())
-    console.print(_tables.show(everything, title=""))
-    text, latex = console.export_text(), _tables.as_latex(everything)
-    for row in REPORTED:
-        assert re.search(rf"{re.escape(row.label)} +-?\d", text), row.key
-        label = re.escape(stats.latex_text(row.label))
-        assert re.search(rf"\n{label}( \$\\(up|down)arrow\$)? & ", latex), row.key
-        assert f"\nall,{row.key}," in _tables.as_csv(everything)
 
 
 @each(COUNTED)

@@ -80,6 +80,13 @@ Metrics = Annotated[
     ),
 ]
 Level = Annotated[float, typer.Option(help="Confidence level of the intervals.")]
+Calibration = Annotated[
+    Path | None,
+    typer.Option(
+        help="Scores of the same detector on calibration samples: choose the threshold "
+        "on them, and report operational open-set accuracy (OOSA)."
+    ),
+]
 Alpha = Annotated[
     str,
     typer.Option(
@@ -175,11 +182,6 @@ def read(text: str) -> Any:
     return text
 
 
-def alpha_of(text: str) -> Any:
-    """Read the weight of the known samples, which the library checks."""
-    return read(text)
-
-
 def made(texts: Iterable[str]) -> dict[str, Any]:
     """Make detectors, by what was typed."""
     found = {}
@@ -199,6 +201,12 @@ def reading(
         "unknown_label": unknown_label,
         "higher_is_unknown": higher_is_unknown,
     }
+
+
+def refuse(is_wrong: object, text: str) -> None:
+    """Raise an error about the options of a command."""
+    if is_wrong:
+        raise typer.BadParameter(text)
 
 
 def keep_inputs(out: Path | None, *inputs: str | Path | None) -> None:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +42,21 @@ class Number(str):
     """A cell with a number as text, such as 0.91 ±0.02."""
 
     __slots__ = ()
+    style = ""
 
 
 class Best(Number):
     """The best of its column."""
 
     __slots__ = ()
+    style = "bold green"
+
+
+class Bold(str):
+    """A cell that stands out."""
+
+    __slots__ = ()
+    style = "bold"
 
 
 def say(text: object, *, style: str = "", to: Console = OUT) -> None:
@@ -66,20 +75,17 @@ def table(rows: Iterable[Mapping[str, Any]], title: str = "", bold: int = -1) ->
     Numbers are never wrapped or cut, so that names are folded in narrow terminals.
     """
     records = [dict(row) for row in rows]
-    shown = Table(
-        title=Text(title, style="italic") if title else None,
-        title_justify="left",
-        box=box.SIMPLE_HEAD,
-        pad_edge=False,
-        padding=(0, 1, 0, 0),
-    )
+    if title:  # not that of rich's table, which wraps it at the table's width
+        say(title, style="italic")
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
     for name in records[0] if records else ():
         values = [row[name] for row in records]
         is_number = any(map(_is_number, values))
+        width = max(len(_cell(one)) for one in values)
         shown.add_column(
             Text(name),
             justify="right" if is_number else "left",
-            min_width=max(len(_cell(one)) for one in values) if is_number else 4,
+            min_width=width if is_number else min(width, 14),
             overflow="fold",
         )
     for i, row in enumerate(records):
@@ -117,22 +123,28 @@ def json_text(document: Any) -> str:
     return json.dumps(_finite(document), indent=2, allow_nan=False)
 
 
-def save(path: Path, rows: Rows, document: Any, shown: Rows | None = None) -> None:
-    """Write .json, .csv or .tex, by the ending, and say so.
+def deliver(
+    out: Path | None, rows: Rows, document: Any, shown: Rows | str | None = None
+) -> None:
+    """Write .json, .csv or .tex, by the ending, and say so; without a file print JSON.
 
     `rows` have full precision, for CSV; `shown` (default: `rows`) are those of a
-    LaTeX table.
+    LaTeX table, or its text.
     """
     from openset.stats import tables  # noqa: PLC0415  # takes a second to import
 
-    writers: dict[str, Callable[[], str]] = {
-        ".json": lambda: json_text(document) + "\n",
-        ".csv": lambda: tables.csv_text(rows),
-        ".tex": lambda: _latex(rows if shown is None else shown),
-    }
-    _check.ending("openset", path, list(writers))
-    _io.put(path, writers[path.suffix]())
-    say(f"wrote {path}")
+    if out is None:
+        print_json(document)
+        return
+    _check.ending("openset", out, [".json", ".csv", ".tex"])
+    if out.suffix == ".tex":
+        shown = rows if shown is None else shown
+        text = shown if isinstance(shown, str) else _latex(shown)
+    else:
+        is_json = out.suffix == ".json"
+        text = json_text(document) + "\n" if is_json else tables.csv_text(rows)
+    _io.put(out, text)
+    say(f"wrote {out}")
 
 
 def _latex(rows: Rows) -> str:
@@ -147,7 +159,7 @@ def _latex(rows: Rows) -> str:
 
 
 def _styled(value: Any) -> Text:
-    return Text(_cell(value), style="bold green" if isinstance(value, Best) else "")
+    return Text(_cell(value), style=getattr(value, "style", ""))
 
 
 def _cell(value: Any) -> str:

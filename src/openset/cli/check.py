@@ -1,90 +1,59 @@
 """`openset check`."""
 
-from collections.abc import Sequence
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from openset import checks
-from openset.checks import LIMIT, Finding
-from openset.cli._console import OUT, Json, print_json
-from openset.cli._errors_in_options import naming
-from openset.cli._lists import plain_table
-
-EPILOG = """[bold]Examples[/bold]
-
-openset check study/
-
-openset check study/ --strict
-
-openset check runs/study --all
-
-[bold]A study folder[/bold] is one that openset bench wrote, or holds some of: \
-scores/NAME.npz (test scores), calibration/NAME.npz (the scores thresholds were chosen \
-on), rejectors/NAME/ (openset calibrate), results.csv, protocol*.json, parts.json \
-(sample names of each part), and study.json with any of headline, thresholds, claim, \
-tuned_on. See docs/checks/index.md."""
-
-_STYLES = {"passed": "green", "finding": "bold red", "not applicable": "dim"}
+import openset
+from openset.cli._options import Json
+from openset.cli._terminal import Bold, print_json, say, table
 
 
 def command(
     folder: Annotated[
         Path,
-        typer.Argument(metavar="STUDY_FOLDER", help="Study folder; see below."),
+        typer.Argument(
+            metavar="STUDY_FOLDER",
+            help="A folder of openset bench, or one with some of scores/NAME.npz (test "
+            "scores), calibration/NAME.npz (the scores thresholds were chosen on), "
+            "rejectors/NAME/, results.csv, protocol*.json, parts.json (sample names of "
+            "each part), and study.json with any of headline, thresholds, claim, "
+            "tuned_on.",
+        ),
     ],
     strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Exit with code 1 if there are findings (default: with 0)."
-        ),
+        bool, typer.Option("--strict", help="Exit with code 1 if there are findings.")
     ] = False,
     every: Annotated[
         bool,
         typer.Option(
-            "--all",
-            help="Read all score files (default: a sample of "
-            f"{LIMIT}, if there are more).",
+            "--all", help="Read all score files, also where there are very many."
         ),
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Check an evaluation for mistakes that make its results meaningless."""
-    with naming("openset check"):
-        findings = checks.run_folder(folder, limit=None if every else LIMIT)
+    """Check an evaluation for mistakes that make its results meaningless.
+
+    openset check study/ --strict
+    openset check runs/study --all
+    """
+    limit = {"limit": None} if every else {}
+    findings = openset.checks.run_folder(folder, **limit)
     if as_json:
-        print_json([finding.to_dict() for finding in findings])
+        print_json([one.to_dict() for one in findings])
     else:
-        _print(folder, findings)
-    if strict and any(finding.is_finding for finding in findings):
+        rows = []
+        for one in findings:
+            text = f"{one.title}: {one.message}"
+            if one.is_finding:
+                text += f"\n→ {one.remedy}\n{one.link}"
+            status = Bold(one.status) if one.is_finding else one.status
+            rows.append({"check": one.code, "status": status, "result": text})
+        table(rows, f"Checks of {folder.name or folder}")
+        counts = Counter(str(one.status) for one in findings)
+        kinds = ("passed", "finding", "not applicable")
+        say(", ".join(f"{counts[kind]} {kind}" for kind in kinds))
+    if strict and any(one.is_finding for one in findings):
         raise typer.Exit(1)
-
-
-def _print(folder: Path, findings: Sequence[Finding]) -> None:
-    OUT.print(_table(folder, findings))
-    counts = dict.fromkeys(_STYLES, 0)
-    for finding in findings:
-        counts[finding.status] += 1
-    n_findings = counts["finding"]
-    OUT.print(
-        f"{counts['passed']} passed, {n_findings} finding{'s' * (n_findings != 1)}, "
-        f"{counts['not applicable']} not applicable",
-        highlight=False,
-    )
-
-
-def _table(folder: Path, findings: Sequence[Finding]) -> Table:
-    table = plain_table(f"Checks of {escape(folder.name or str(folder))}")
-    table.add_column("check", no_wrap=True)
-    table.add_column("status", no_wrap=True)
-    table.add_column("finding and remedy", overflow="fold")
-    for finding in findings:
-        style = _STYLES[finding.status]
-        text = f"[dim]{escape(finding.title)}:[/dim] {escape(finding.message)}"
-        if finding.is_finding:
-            text += f"\n→ {escape(finding.remedy)}\n[dim]{finding.link}[/dim]"
-        table.add_row(finding.code, f"[{style}]{finding.status}[/{style}]", text)
-    return table

@@ -1,51 +1,36 @@
 """`openset compare`."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from openset import _check, stats
-from openset.cli._compare_runs import compare_repeats, compare_study, is_results
-from openset.cli._compare_scores import compare_scores, load, testable
-from openset.cli._console import Csv, Form, Json, Latex, need_one_form
-from openset.cli._errors_in_options import Bootstrap, Level, naming
-from openset.cli._score_files import (
+import openset
+from openset.cli._options import (
+    Alpha,
     Columns,
     HigherIsUnknown,
+    Json,
+    Level,
+    Table,
     UnknownLabel,
+    read,
     reading,
+    refuse,
 )
-from openset.stats import score_files
+from openset.cli._terminal import OUT, Bold, Number, deliver, say, table, warn
+from openset.cli.evaluate import computed, record_of, rows_of
 
-EPILOG = """[bold]Examples[/bold]
-
-openset compare scores/*.npz
-
-openset compare scores-msp.npz scores-postmax.npz --metric auroc --latex
-
-openset compare 'runs/{method}_seed{seed}.csv' --metric openauc --metric auroc
-
-openset compare runs/study --metric oosa --against postmax \\
-    --correction bonferroni"""
-
-# Arguments of the library, by the option they come from.
-_OPTIONS = {
-    "columns": "--columns",
-    "unknown_label": "--unknown-label",
-    "level": "--level",
-    "bootstrap": "--bootstrap",
-    "metric": "--metric",
-    "metrics": "--metric",
-    "correction": "--correction",
-    "against": "--against",
-    "test_share": "--test-share",
+CORRECTED = {
+    "holm": "with Holm's correction",
+    "bonferroni": "with Bonferroni's correction",
+    "none": "not corrected",
 }
-_DEFAULT = "openauc"
 
 
-@naming("openset compare", _OPTIONS)
 def command(
     paths: Annotated[
         list[Path],
@@ -57,13 +42,21 @@ def command(
             "name the method. Or a run folder of openset bench, or its results.csv.",
         ),
     ],
+    calibration: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Scores of the same detectors on calibration samples, in files of the "
+            "same names, or by a pattern: choose each threshold on them, and compare "
+            "operational open-set accuracy (oosa), too. May be repeated."
+        ),
+    ] = None,
+    alpha: Alpha = "0.5",
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            help="Metric to show and test; may be repeated. Default: openauc is "
-            "tested and all metrics are shown (for repeats: openauc, auroc, accuracy "
-            "and fpr_at_tpr). Files of scores can only be compared by metrics that "
-            "need no threshold. A metric of your own: package.module:Name.",
+            help="Metric to show and test, or a metric of your own, "
+            "package.module:Name; may be repeated. Default: openauc (and oosa) are "
+            "tested, and auroc, accuracy and fpr_at_tpr are shown, too.",
             show_default=False,
         ),
     ] = None,
@@ -75,105 +68,186 @@ def command(
         ),
     ] = None,
     correction: Annotated[
-        str,
-        typer.Option(
-            help="Correction for the number of tests: holm, bonferroni or none."
-        ),
+        Literal["holm", "bonferroni", "none"],
+        typer.Option(help="Correction for the number of tests."),
     ] = "holm",
-    pool: Annotated[
-        bool,
-        typer.Option(
-            "--pool",
-            help="For repeats and run folders: one test over the runs of all "
-            "protocols (default: one test per protocol).",
-        ),
-    ] = False,
-    test_share: Annotated[
-        float | None,
-        typer.Option(
-            help="For repeats and run folders whose runs share training samples: "
-            "number of test samples divided by number of training samples, such as "
-            "0.25. The t-tests then use the corrected variance of Nadeau and Bengio "
-            "(default: no correction)."
-        ),
-    ] = None,
     level: Level = 0.95,
-    bootstrap: Bootstrap = 0,
     columns: Columns = "",
     unknown_label: UnknownLabel = None,
     higher_is_unknown: HigherIsUnknown = False,
     as_json: Json = False,
-    csv: Csv = False,
-    latex: Latex = False,
+    out: Table = None,
 ) -> None:
-    """Compare detectors: all metrics with intervals, and pairwise tests.
+    """Compare detectors: metrics with intervals, and pairwise tests.
 
-    For repeats (a pattern with {seed}) it shows means with standard deviations, and
-    paired t-tests over the repeats; for a run folder, paired t-tests of its methods
-    over the same runs (test splits, draws and seeds).
-    """
-    _check.one_of("openset compare", "--correction", correction, stats.CORRECTIONS)
-    need_one_form("openset compare", as_json=as_json, csv=csv, latex=latex)
-    options = reading(
-        caller="openset compare",
-        columns=columns,
-        unknown_label=unknown_label,
-        higher_is_unknown=higher_is_unknown,
-    )
-    if bootstrap < 0:
-        msg = f"openset compare: --bootstrap must be >= 0, got {bootstrap}"
-        raise typer.BadParameter(msg)
-    for path in paths:  # before anything else is said about them
-        if not path.exists() and not score_files.is_pattern(path):
-            msg = f"openset compare: no such file or folder: {path}"
-            raise FileNotFoundError(msg)
-    form = Form(json=as_json, csv=csv, latex=latex)
+    Files of scores are compared by tests over their samples. Repeats (a pattern with
+    {seed}) and the runs of a study are compared by paired t-tests over independent
+    runs.
+
+        openset compare scores/*.npz --metric auroc --out table.tex
+        openset compare scores/*.npz --calibration 'calibration/{method}.npz'
+        openset compare 'runs/{method}_seed{seed}.csv' --metric openauc --metric auroc
+        openset compare runs/study --metric oosa --against postmax --correction bonferroni
+    """  # noqa: E501  # commands can be pasted
+    how = reading(columns, unknown_label, higher_is_unknown=higher_is_unknown)
     metric = list(dict.fromkeys(metric or ()))  # one may be given twice
-    tested = metric or [_DEFAULT]
-    about: dict[str, Any] = {"against": against, "correction": correction}
-    of_runs: dict[str, Any] = {"pool": pool, "test_share": test_share}
-    if len(paths) == 1 and (paths[0].is_dir() or is_results(paths[0])):
-        _need_none({"--bootstrap": bootstrap, "--columns": columns})
-        compare_study(paths[0], tested, form, level=level, **about, **of_runs)
+    tested = metric or ["openauc", *["oosa"] * bool(calibration)]
+    settings: dict[str, Any] = {"against": against, "correction": correction}
+    settings["level"] = level
+    is_study = len(paths) == 1 and (paths[0].is_dir() or _is_table(paths[0]))
+    files = [] if is_study else openset.stats.score_files.find_or_name(paths)
+    if is_study or any(file.has_repeats for file in files):
+        refuse(calibration, "--calibration is for single files of scores")
+        unused = is_study and (columns or unknown_label or higher_is_unknown)
+        refuse(unused, "a study has no files of scores to read in another way")
+        shown = metric or [*openset.stats.METRICS]
+        if is_study:
+            results, shown = _results(paths[0]), tested
+        else:
+            results = openset.stats.read_results(paths, shown, **how)
+        _compare_runs(results, shown, tested, settings, as_json=as_json, out=out)
         return
-    files = score_files.find_or_name(paths)
-    if any(file.has_repeats for file in files):
-        _need_none({"--bootstrap": bootstrap})
-        results = stats.read_results(paths, metric or stats.METRICS, **options)
-        seeds = all("{seed}" in str(path) for path in paths)
-        # The metrics of results have their keys, and those to test come first.
-        tested = list(dict.fromkeys(row.metric for row in results))[: len(tested)]
-        compare_repeats(
-            results, tested, form, level=level, of_networks=seeds, **about, **of_runs
-        )
-        return
-    _refuse(of_runs)
-    rows = testable(tested)
-    names = [file.method for file in files]
-    compare_scores(
-        load([file.path for file in files], names, options),
-        rows,
-        form,
-        shown=rows if metric else None,
-        level=level,
-        bootstrap=bootstrap,
-        **about,
-    )
-
-
-def _need_none(options: Mapping[str, object]) -> None:
-    for option, value in options.items():
-        if value:
-            msg = f"openset compare: {option} is of no use for repeats and run folders"
-            raise typer.BadParameter(msg)
-
-
-def _refuse(of_runs: Mapping[str, object]) -> None:
-    for name, value in of_runs.items():
-        if value:
-            option = f"--{name.replace('_', '-')}"
-            msg = (
-                f"openset compare: {option} can be given with a run folder or a "
-                "pattern with repeats only"
+    scores = {file.method: openset.Scores.load(file.path, **how) for file in files}
+    operations = {}
+    if calibration:
+        chosen_on = openset.stats.score_files.find_or_name(calibration)
+        missing = sorted(scores.keys() - {file.method for file in chosen_on})
+        refuse(missing, f"--calibration has no file of {', '.join(missing)}")
+        for name, path in ((f.method, f.path) for f in chosen_on if f.method in scores):
+            loaded, options = openset.Scores.load(path, **how), {"alpha": read(alpha)}
+            operations[name] = openset.thresholds.operate(
+                loaded, scores[name], level=level, **options
             )
-            raise typer.BadParameter(msg)
+    sets, documents = {}, {}
+    for name, one in scores.items():
+        found = openset.evaluate(one, None, level, metrics=computed(metric))
+        sets[name], documents[name] = found.rows(), json.loads(found.to_json())
+        if done := operations.get(name):
+            documents[name]["operation"] = done.to_dict()
+            sets[name].append(record_of(done.to_dict(), done.alpha_test))
+    tests = [t for m in tested for t in _tests(scores, operations, m, **settings)]
+    if as_json or out is not None:
+        document = {"evaluations": documents, "tests": tests}
+        rows = [{"set": name, **row} for name, of in sets.items() for row in of]
+        deliver(out, rows, document, rows_of(sets, metric, percent=True, rivals=True))
+        return
+    first = next(iter(scores.values()))
+    title = f"{first.n_known} known and {first.n_unknown} unknown samples"
+    table(rows_of(sets, metric, rivals=True), title)
+    if not metric:
+        say("Others: --metric NAME; all of them: --out FILE.csv or --json", style="dim")
+    _print_tests(tests, correction, level, {})
+
+
+def _tests(
+    scores: Mapping[str, Any],
+    operations: Mapping[str, Any],
+    metric: str,
+    *,
+    against: str | None,
+    level: float,
+    correction: Any,
+) -> list[dict[str, Any]]:
+    """Test each pair of files; one method against all others comes first in each."""
+    refuse(against not in {None, *scores}, f"--against must be one of {[*scores]}")
+    refuse(metric == "oosa" and not operations, "--metric oosa needs --calibration")
+    pairs = [(a, b) for a, b in combinations(scores, 2) if against in {None, a, b}]
+    pairs = [(b, a) if b == against else (a, b) for a, b in pairs]
+    found: list[dict[str, Any]] = []
+    for a, b in pairs:
+        how: dict[str, Any] = {"metric": metric}
+        if metric == "oosa":  # the accuracies at the two calibrated thresholds
+            done = operations[a], operations[b]
+            how = {"metric": "osa", "alpha": done[0].alpha_test}
+            how["threshold"] = tuple(one.threshold.value for one in done)
+        try:
+            test = openset.stats.compare(scores[a], scores[b], level=level, **how)
+        except openset.UndefinedMetricError as error:
+            warn(f"No pairwise tests. {error}")
+            return []
+        ends = {"low": test.interval.low, "high": test.interval.high}
+        key = metric if metric == "oosa" else test.metric
+        one = {"metric": key, "a": a, "b": b, "difference": test.difference, **ends}
+        found.append(one | {"p_value": test.p_value})
+    p_values = openset.stats.adjust([one["p_value"] for one in found], correction)
+    found = [o | {"p_corrected": p} for o, p in zip(found, p_values, strict=True)]
+    return sorted(found, key=lambda one: one["p_corrected"])
+
+
+def _is_table(path: Path) -> bool:
+    """Whether this is a table of results, not a pattern of files of scores."""
+    return path.suffix == ".csv" and not openset.stats.score_files.is_pattern(path)
+
+
+def _results(path: Path) -> Any:
+    if path.is_dir():
+        return openset.runs.results(path)
+    rows = openset.results.Results.load(path)
+    better = rows.better | openset.runs.directions(path.parent)
+    return openset.results.Results(rows, better=better)
+
+
+def _compare_runs(
+    results: Any,
+    shown: Sequence[str],
+    tested: Sequence[str],
+    settings: Mapping[str, Any],
+    *,
+    as_json: bool,
+    out: Path | None,
+) -> None:
+    """Show means over runs, and paired t-tests."""
+    stats, have = openset.stats, {row.metric for row in results}
+
+    def key(name: str) -> str:  # a study may have metrics that are not installed
+        return name if name in have else openset.metrics.get(name).key
+
+    found = [stats.paired_t(results, key(name), **settings) for name in tested]
+    tests = [test.record() for of_metric in found for test in of_metric]
+    how = {name: settings[name] for name in ("level", "correction")}
+    if len({row.protocol for row in results}) == 1:
+        keys = list(map(key, shown))
+        boards = [stats.leaderboard(results, keys, columns="metric", **how)]
+    else:
+        boards = [stats.leaderboard(results, key(name), **how) for name in shown]
+    if as_json or out is not None:
+        rows = [row for board in boards for row in board.records()]
+        latex = "\n".join(board.to_latex() for board in boards)
+        deliver(out, rows, {"leaderboards": rows, "tests": tests}, latex)
+        return
+    OUT.print(*boards, sep="\n")
+    _print_tests(tests, how["correction"], how["level"], results.better)
+    for over in dict.fromkeys(test["over"] for test in tests):
+        say(f"n: {over}", style="dim")
+
+
+def _print_tests(
+    tests: Sequence[Mapping[str, Any]],
+    correction: str,
+    level: float,
+    better: Mapping[str, str],
+) -> None:
+    """Print one table of tests per metric."""
+    for metric in dict.fromkeys(test["metric"] for test in tests):
+        lower = openset.stats.direction(metric, better) == "lower"
+        rows = []
+        for test in tests:
+            if test["metric"] != metric:
+                continue
+            has_protocol, p = test.get("protocol"), test["p_corrected"]
+            winner = test["a"] if (test["difference"] > 0) != lower else test["b"]
+            row = {"protocol": test["protocol"]} if has_protocol else {}
+            row |= {"a": test["a"], "b": test["b"]}
+            row["a - b"] = Number(f"{test['difference']:+.4f}")
+            row[f"{100 * level:g}% interval"] = _interval(test)
+            row["p"] = None if p is None else Number(f"{p:.2g}")
+            is_sure = p is not None and p < 1 - level
+            rows.append(row | {"better": Bold(winner) if is_sure else "unclear"})
+        how = f"p-values of {len(rows)} test{'s' * (len(rows) > 1)}"
+        table(rows, f"Pairwise differences in {metric}; {how} {CORRECTED[correction]}")
+
+
+def _interval(test: Mapping[str, Any]) -> str | None:
+    if test["low"] is None:
+        return None
+    return f"{test['low']:+.4f} … {test['high']:+.4f}"

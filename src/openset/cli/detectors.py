@@ -2,65 +2,51 @@
 
 from typing import Any
 
-from rich import box
-from rich.table import Table
+import openset
+from openset.cli._options import Json
+from openset.cli._terminal import print_json, say, table
 
-from openset import detectors
-from openset.cli._console import OUT, Json, print_json
-
-EPILOG = """[bold]Examples[/bold]
-
-openset detectors
-
-openset detectors --json
-
-openset score --detector postmax --train train.npz test.npz --out scores.npz"""
-
-
-_INPUTS = {"logits": "L", "features": "F", "labels": "y", "head": "H"}
+INPUTS = {"logits": "L", "features": "F", "labels": "y", "head": "H"}
 
 
 def command(as_json: Json = False) -> None:
     """List the detectors: inputs they need, what the score is, their cost.
 
-    Costs are per sample, with C classes, d features and n training samples. Papers are
-    in what --json prints.
+    Costs are per sample, with C classes, d features and n training samples. Options and
+    papers are in what --json prints.
+
+        openset detectors
+        openset detectors --json
+        openset score --detector knn:k=20 --train train.npz test.npz --out scores.npz
     """
-    if as_json:
-        print_json([_record(name) for name in detectors.names()])
-        return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("name", no_wrap=True, style="bold")
-    for letter in _INPUTS.values():
-        table.add_column(letter, justify="center", min_width=2)
-    table.add_column("score is", no_wrap=True)
-    table.add_column("fit", no_wrap=True)
-    table.add_column("score", no_wrap=True)
-    for name in detectors.names():
-        kind = detectors.find(name)
-        marks = (
-            ("f" if need in kind.fit_needs else "")
-            + ("s" if need in kind.score_needs else "")
-            for need in _INPUTS
+    rows, records = [], []
+    for name in openset.detectors.names():
+        kind = openset.detectors.find(name)
+        row: dict[str, Any] = {"name": name}
+        for need, letter in INPUTS.items():
+            of = {"f": kind.fit_needs, "s": kind.score_needs}
+            row[letter] = "".join(mark for mark, needs in of.items() if need in needs)
+        row |= {"score is": kind.score_scale}
+        rows.append(row | {"fit": kind.fit_cost, "score": kind.score_cost})
+        records.append(
+            {
+                "name": name,
+                "options": openset.detectors.options(name),
+                "fit_needs": sorted(kind.fit_needs),
+                "score_needs": sorted(kind.score_needs),
+                "score_scale": kind.score_scale,
+                "fit_cost": kind.fit_cost,
+                "score_cost": kind.score_cost,
+                "paper": kind.paper,
+            }
         )
-        table.add_row(name, *marks, kind.score_scale, kind.fit_cost, kind.score_cost)
-    OUT.print(table)
-    OUT.print(
+    if as_json:
+        print_json(records)
+        return
+    table(rows)
+    say(
         "Inputs: L logits, F features, y labels, H head (weight and bias of the last "
-        "layer); f: needed to fit, s: needed to score. "
-        "Scales differ: log-odds are log(p / (1 - p)), 0 where p is one half",
+        "layer); f: needed to fit, s: needed to score. Scales differ: log-odds are "
+        "log(p / (1 - p)), 0 where p is one half",
         style="dim",
     )
-
-
-def _record(name: str) -> dict[str, Any]:
-    kind = detectors.find(name)
-    return {
-        "name": name,
-        "fit_needs": sorted(kind.fit_needs),
-        "score_needs": sorted(kind.score_needs),
-        "score_scale": kind.score_scale,
-        "fit_cost": kind.fit_cost,
-        "score_cost": kind.score_cost,
-        "paper": kind.paper,
-    }

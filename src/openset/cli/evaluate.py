@@ -1,277 +1,250 @@
 """`openset evaluate`."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from openset import _check, _io
-from openset.cli._console import OUT, Csv, Json, Latex, as_json_text, need_one_form
-from openset.cli._errors_in_options import Bootstrap, Level, keep_inputs, naming
-from openset.cli._score_files import (
+import openset
+from openset.cli._options import (
+    Alpha,
+    Calibration,
     Columns,
     HigherIsUnknown,
+    Json,
+    Level,
+    Metrics,
+    Table,
     UnknownLabel,
+    keep_inputs,
+    read,
     reading,
+    refuse,
 )
-from openset.cli._tables import as_csv, as_latex, show, show_brackets
-from openset.metrics import Evaluation, Sketch
-from openset.metrics import by_group as evaluate_groups
-from openset.metrics import evaluate as evaluate_scores
-from openset.scores import Scores
+from openset.cli._terminal import (
+    Best,
+    Bold,
+    Number,
+    Rows,
+    deliver,
+    say,
+    table,
+)
 
-EPILOG = """[bold]Examples[/bold]
-
-openset evaluate scores.npz
-
-openset evaluate scores.npz --threshold 0.7 --bootstrap 1000
-
-openset evaluate scores.csv --groups --latex --out table.tex
-
-openset evaluate theirs.csv --columns labels=y,known=energy \\
-    --higher-is-unknown --unknown-label oos
-
-openset evaluate scores-monday.npz scores-tuesday.npz --sketch"""
-
-# Arguments of the library, by the option they come from.
-_OPTIONS = {
-    "level": "--level",
-    "bootstrap": "--bootstrap",
-    "threshold": "--threshold",
-    "metrics": "--metric",
-    "clusters": "--clusters",
-    "columns": "--columns",
-    "unknown_label": "--unknown-label",
-}
+ARROWS = {"higher": "↑", "lower": "↓", "neither": " "}
 
 
-@naming("openset evaluate", _OPTIONS)
 def command(
     paths: Annotated[
         list[Path],
         typer.Argument(
             metavar="SCORES",
-            help="Scores as .npz, .csv or .parquet, with columns labels (-1 or "
-            "unknown for unknown samples), predicted, known and optionally groups "
-            "and ids. Several files need --sketch.",
+            help="Scores as .npz, .csv or .parquet, with columns labels (-1 or unknown "
+            "for unknown samples), predicted, known and optionally groups and ids. "
+            "Several files need --sketch.",
         ),
     ],
     threshold: Annotated[
         float | None,
         typer.Option(
             help="Also report metrics at this threshold: samples with known >= "
-            "threshold are accepted. Choose it on other data (default: none)."
+            "threshold are accepted. Choose it on other data."
         ),
     ] = None,
+    calibration: Calibration = None,
+    alpha: Alpha = "0.5",
     groups: Annotated[
         bool,
-        typer.Option(
-            "--groups",
-            help="Show one column per group of unknown samples "
-            "(default: all unknown samples together).",
-        ),
+        typer.Option("--groups", help="Show one row per group of unknown samples."),
     ] = False,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Show only this metric; may be repeated (default: all). A metric "
-            "of your own: package.module:Name.",
-            show_default=False,
-        ),
-    ] = None,
+    metric: Metrics = None,
     level: Level = 0.95,
-    bootstrap: Bootstrap = 0,
-    clusters: Annotated[
-        bool,
+    bootstrap: Annotated[
+        int,
         typer.Option(
-            "--clusters",
-            help="For --bootstrap: resample whole groups instead of single samples, "
-            "for data whose samples depend on each other within a group.",
+            help="Number of resampled data sets, for intervals of metrics without a "
+            "formula for one; 0: none."
         ),
-    ] = False,
+    ] = 0,
     sketch: Annotated[
         bool,
         typer.Option(
             "--sketch",
             help="For scores that do not fit into memory: read one file after the "
-            "other and keep only counts. Each metric is shown as two numbers, a "
-            "lower and an upper bound of its exact value.",
+            "other, and show a lower and an upper bound of each metric.",
         ),
     ] = False,
     columns: Columns = "",
     unknown_label: UnknownLabel = None,
     higher_is_unknown: HigherIsUnknown = False,
     as_json: Json = False,
-    csv: Csv = False,
-    latex: Latex = False,
-    out: Annotated[
-        Path | None, typer.Option(help="Write to this file instead of printing.")
-    ] = None,
+    out: Table = None,
 ) -> None:
-    """Print all metrics of a file of scores, with confidence intervals."""
-    need_one_form("openset evaluate", as_json=as_json, csv=csv, latex=latex)
-    if clusters:
-        _check_clusters(bootstrap=bootstrap, groups=groups)
-    if out is not None and not (as_json or csv or latex):
-        msg = "openset evaluate: --out needs one of --json, --csv and --latex"
-        raise typer.BadParameter(msg)
-    keep_inputs("openset evaluate", out, *paths)
-    options = reading(
-        caller="openset evaluate",
-        columns=columns,
-        unknown_label=unknown_label,
-        higher_is_unknown=higher_is_unknown,
-    )
+    """Print all metrics of a file of scores, with confidence intervals.
+
+    With --calibration, the scores of the same detector on other samples, the threshold
+    is chosen there, and operational open-set accuracy (OOSA) is reported, too.
+
+        openset evaluate scores.npz --threshold 0.7 --bootstrap 1000
+        openset evaluate scores.npz --calibration calibration-scores.npz
+        openset evaluate scores.csv --groups --out table.tex
+        openset evaluate theirs.csv --columns labels=y,known=energy --higher-is-unknown --unknown-label oos
+        openset evaluate scores-monday.npz scores-tuesday.npz --sketch
+    """  # noqa: E501  # commands can be pasted
+    several = "several files need --sketch, to be one set; or use openset compare"
+    refuse(len(paths) > 1 and not sketch, several)
+    others = calibration or groups or metric or bootstrap or level != 0.95
+    refuse(sketch and others, "--sketch is for --threshold, --json and --out only")
+    both = calibration and threshold is not None
+    refuse(both, "--calibration chooses the threshold: give no --threshold")
+    keep_inputs(out, *paths, calibration)
+    how = reading(columns, unknown_label, higher_is_unknown=higher_is_unknown)
     if sketch:
-        refused = {
-            "--groups": groups,
-            "--metric": metric,
-            "--bootstrap": bootstrap,
-            "--clusters": clusters,
-            "--csv": csv,
-            "--latex": latex,
-            "--level": level != 0.95,  # brackets are certain
-        }
-        _need_none("--sketch", refused)
-        _evaluate_sketch(paths, threshold, options, out=out, as_json=as_json)
+        _sketch(paths, threshold, how, as_json=as_json, out=out)
         return
-    if len(paths) > 1:
-        msg = (
-            f"openset evaluate: SCORES must be one file, got {len(paths)}. Add "
-            "--sketch to evaluate several as one set, or use openset compare"
-        )
-        raise typer.BadParameter(msg)
-    (path,) = paths
-    scores = Scores.load(path, **options)
-    _check_scores(path, scores, with_groups=groups or clusters)
-    evaluations: dict[str, Evaluation] = {
-        "all": evaluate_scores(
-            scores,
-            threshold,
-            level,
-            metrics=metric,
-            bootstrap=bootstrap,
-            clusters="groups" if clusters else None,
-        )
-    }
+    scores = openset.Scores.load(paths[0], **how)
+    done: Any = None
+    at: Any = threshold
+    if calibration:
+        chosen_on = openset.Scores.load(calibration, **how)
+        options = {"alpha": read(alpha), "level": level}
+        done = openset.thresholds.operate(chosen_on, scores, **options)
+        at = done.threshold
+    options = {"metrics": computed(metric), "bootstrap": bootstrap}
+    whole = openset.evaluate(scores, at, level, **options)
+    sets, operations = {"all": whole}, {"all": done.to_dict() if done else None}
+    of_groups = {row["group"]: row for row in done.groups} if done else {}
     if groups:
-        found = evaluate_groups(
-            scores, threshold, level, metrics=metric, bootstrap=bootstrap
-        )
-        named = zip(_column_names(found), found.values(), strict=True)
-        evaluations |= dict(named)
-    writers = {_as_json: as_json, as_csv: csv, as_latex: latex}
-    for writer, is_wanted in writers.items():
-        if is_wanted:
-            _deliver(writer(evaluations), out)
-            return
-    _print_tables(path, scores, evaluations)
-
-
-def _column_names(groups: Iterable[str]) -> list[str]:
-    """Name the column of each group; no name may be empty, or stand for two.
-
-    Examples
-    --------
-    >>> _column_names(["", "all", "group all", "near"])
-    ['no group', 'group group all', 'group all', 'near']
-    """
-    names = list(groups)
-    taken = {"all", *names}  # a group called "all" is not the set of all samples
-    for i, name in enumerate(names):
-        if name in {"", "all"}:
-            new = f"group {name}" if name else "no group"
-            while new in taken:
-                new = f"group {new}"
-            taken.add(new)
-            names[i] = new
-    return names
-
-
-def _check_clusters(*, bootstrap: int, groups: bool) -> None:
-    if not bootstrap:
-        msg = "openset evaluate: --clusters needs --bootstrap, e.g. --bootstrap 1000"
-        raise typer.BadParameter(msg)
-    if groups:
-        msg = (
-            "openset evaluate: at most one of --groups and --clusters can be given: "
-            "the unknowns of a column would be a single cluster"
-        )
-        raise typer.BadParameter(msg)
-
-
-def _need_none(option: str, others: Mapping[str, object]) -> None:
-    given = [name for name, value in others.items() if value]
-    if given:
-        msg = f"openset evaluate: {given[0]} cannot be used with {option}"
-        raise typer.BadParameter(msg)
-
-
-def _evaluate_sketch(
-    paths: Sequence[Path],
-    threshold: float | None,
-    options: Mapping[str, Any],
-    *,
-    out: Path | None,
-    as_json: bool,
-) -> None:
-    """Count the scores of all files, one at a time, and show the brackets."""
-    sketch = Sketch()
-    for path in paths:
-        sketch.update(Scores.load(path, **options))
-    found = sketch.brackets(threshold)
-    if as_json:
-        document: dict[str, Any] = {
-            "n_known": sketch.n_known,
-            "n_unknown": sketch.n_unknown,
-            "threshold": threshold,
-            "brackets": {key: one._asdict() for key, one in found.items()},
-        }
-        _deliver(as_json_text(document) + "\n", out)
+        parts = openset.metrics.by_group(scores, at, level, **options)
+        for group, part in parts.items():
+            name = group or "no group"
+            while name in sets:  # a group called "all" is not the set of all samples
+                name = f"group {name}"
+            sets[name], operations[name] = part, of_groups.get(group)
+    documents = {name: json.loads(one.to_json()) for name, one in sets.items()}
+    found = {name: one.rows() for name, one in sets.items()}
+    if done:
+        documents["all"]["operation"] = operations["all"]
+        for name, operation in operations.items():
+            found[name].append(record_of(operation, done.alpha_test))
+    document = documents if groups else documents["all"]
+    if as_json or out is not None:
+        rows = [{"set": name, **row} for name, of in found.items() for row in of]
+        deliver(out, rows, document, rows_of(found, metric, percent=True))
         return
-    title = f"{len(paths)} files" if len(paths) > 1 else paths[0].name
-    title += f": {sketch.n_known} known samples, {sketch.n_unknown} unknown"
-    OUT.print(show_brackets(found, title=title))
-
-
-def _check_scores(path: Path, scores: Scores, *, with_groups: bool) -> None:
-    with _io.naming(path):
-        _check.both_sides("openset evaluate", scores.n_known, scores.n_unknown)
-    if with_groups and scores.groups is None:
-        msg = (
-            f"openset evaluate: {path} must hold groups for --groups and --clusters, "
-            "got none. Add a column groups with the origin of each sample"
-        )
-        raise ValueError(msg)
-
-
-def _as_json(evaluations: Mapping[str, Evaluation]) -> str:
-    documents = {n: json.loads(e.to_json()) for n, e in evaluations.items()}
-    # A single evaluation is written without its name.
-    document = documents if len(documents) > 1 else documents["all"]
-    return json.dumps(document, indent=2) + "\n"
-
-
-def _print_tables(
-    path: Path, scores: Scores, evaluations: dict[str, Evaluation]
-) -> None:
-    whole = evaluations["all"]
     title = (
-        f"{path.name}: {whole.n_known} known samples of {scores.classes.size} classes, "
-        f"{whole.n_unknown} unknown"
+        f"{paths[0].name}: {whole.n_known} known samples of {scores.classes.size} "
+        f"classes, {whole.n_unknown} unknown"
     )
     if whole.threshold is not None:
         title += f", threshold {whole.threshold:g}"
-    OUT.print(show(evaluations, title=title))
+    table(
+        rows_of(found, metric) if groups else _in_sections(found["all"], level), title
+    )
     for note in whole.notes:
-        OUT.print(f"note: {note}", style="dim")
+        say(f"note: {note}", style="dim")
 
 
-def _deliver(text: str, out: Path | None) -> None:
-    if out is None:
-        typer.echo(text, nl=False)
+def computed(metrics: Sequence[str] | None) -> list[str] | None:
+    """Return the metrics that `openset.evaluate` computes; None: all."""
+    return [one for one in metrics or () if one != "oosa"] or None
+
+
+def record_of(operation: Any, alpha: float) -> dict[str, Any]:
+    """Return the operational open-set accuracy as a record like those of metrics."""
+    key = "oosa" if alpha == 0.5 else f"oosa:alpha={alpha:g}"
+    ends = {end: operation[end] for end in ("low", "high")}
+    return {"metric": key, "value": operation["oosa"], **ends, "method": "Wilson"}
+
+
+def rows_of(
+    sets: Mapping[str, Rows],
+    metrics: Sequence[str] | None,
+    *,
+    percent: bool = False,
+    rivals: bool = False,
+) -> list[dict[str, Any]]:
+    """Return a row per set and a column per metric, with half of each interval.
+
+    Of `rivals`, the best of each column is marked.
+    """
+    values = {name: {row["metric"]: row for row in of} for name, of in sets.items()}
+    operated = [key for of in values.values() for key in of if key.startswith("oosa")]
+    shown = [*(computed(metrics) or openset.stats.METRICS), *operated[:1]]
+    rows: list[dict[str, Any]] = [{"": name} for name in sets]
+    for metric in map(openset.metrics.get, shown):
+        in_percent = percent and metric.bounds == (0.0, 1.0)
+        head = f"{metric.short}{' (%)' * in_percent} {ARROWS[metric.better]}".rstrip()
+        column = [of.get(metric.key) for of in values.values()]
+        have = [one["value"] for one in column if one]
+        best = {"higher": max, "lower": min}.get(metric.better) if rivals else None
+        goal = _number(best(have), in_percent) if best and have else ""
+        for row, one in zip(rows, column, strict=True):
+            row[head] = None if one is None else _cell(one, in_percent, goal)
+    return rows
+
+
+def _cell(row: Mapping[str, Any], in_percent: bool, goal: str) -> Number:  # noqa: FBT001
+    text = _number(row["value"], in_percent)
+    kind = Best if text == goal else Number
+    if row["low"] is None:
+        return kind(text)
+    half = (row["high"] - row["low"]) / 2 * (100 if in_percent else 1)
+    digits = ".1f" if in_percent else ".3f"
+    # Of many samples: ±0.000 would look exact.
+    is_shown = half == 0 or float(f"{half:{digits}}") > 0
+    return kind(f"{text} ±{half:{digits if is_shown else '.1g'}}")
+
+
+def _number(value: float, in_percent: bool) -> str:  # noqa: FBT001
+    return f"{100 * value:.1f}" if in_percent else f"{value:.4f}"
+
+
+def _in_sections(found: Rows, level: float) -> list[dict[str, Any]]:
+    """Return all metrics of one set, under headings."""
+    values, interval = (
+        {row["metric"]: row for row in found},
+        f"{100 * level:g}% interval",
+    )
+    rows = []
+    for section, metrics in openset.metrics.sections(values).items():
+        rows.append({"metric": Bold(section), "value": "", interval: ""})
+        for metric in metrics:
+            one = values[metric.key]
+            span = "" if one["low"] is None else f"{one['low']:.4f}–{one['high']:.4f}"
+            label = f" {ARROWS[metric.better]} {metric.label}"
+            rows.append({"metric": label, "value": one["value"], interval: span})
+    return rows
+
+
+def _sketch(
+    paths: Sequence[Path],
+    threshold: float | None,
+    how: Mapping[str, Any],
+    *,
+    as_json: bool,
+    out: Path | None,
+) -> None:
+    """Count the scores of all files, one at a time, and show the brackets."""
+    sketch = openset.metrics.Sketch()
+    for path in paths:
+        sketch.update(openset.Scores.load(path, **how))
+    found = sketch.brackets(threshold)
+    document = {
+        "n_known": sketch.n_known,
+        "n_unknown": sketch.n_unknown,
+        "threshold": threshold,
+        "brackets": {key: one._asdict() for key, one in found.items()},
+    }
+    rows = [{"metric": key, **one._asdict()} for key, one in found.items()]
+    if as_json or out is not None:
+        deliver(out, rows, document)
         return
-    _io.put(out, text)
-    OUT.print(f"wrote {out}", markup=False, soft_wrap=True)
+    for row in rows:  # rounded such that the exact value stays inside
+        row["low"] = Number(f"{math.floor(row['low'] * 1e6) / 1e6:.6f}")
+        row["high"] = Number(f"{math.ceil(row['high'] * 1e6) / 1e6:.6f}")
+    counts = f"{sketch.n_known} known samples, {sketch.n_unknown} unknown"
+    table(rows, f"{', '.join(path.name for path in paths)}: {counts}")

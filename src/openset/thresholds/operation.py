@@ -11,7 +11,7 @@ from openset.metrics.curves import optimum
 from openset.scores import Scores, need_both_sides
 from openset.thresholds.by_name import Objective, choose_by
 from openset.thresholds.kinds import by_group
-from openset.thresholds.threshold import Threshold, of_osa
+from openset.thresholds.threshold import CONFIDENCE, Threshold, of_osa
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,7 @@ def operate(
     objective: Objective = "osa",
     alpha: Alpha | None = None,
     alpha_test: Alpha | None = None,
+    level: float = CONFIDENCE,
     **options: Any,
 ) -> Operation:
     r"""Choose a threshold on calibration scores and apply it to the test scores.
@@ -103,6 +104,8 @@ def operate(
         sets.
     alpha_test
         Weight to report with, where it differs from `alpha`.
+    level
+        Confidence level of the intervals.
     **options
         Passed to the objective.
 
@@ -144,7 +147,7 @@ def operate(
     return Operation(
         threshold=threshold,
         oosa=oosa,
-        interval=of_osa(rates, share),
+        interval=of_osa(rates, share, level),
         oracle=best.value,
         # rounding in the last digit must not make the oracle lose
         gap=max(best.value - oosa, 0.0),
@@ -155,12 +158,12 @@ def operate(
         operational=Point(rates.urr, oosa, threshold.value),
         best=Point(counts.rates(best.threshold).urr, best.value, best.threshold),
         curve=osa_curve(test, alpha=share),
-        groups=tuple(_of_groups(test, threshold, rates, share)),
+        groups=tuple(_of_groups(test, threshold, rates, share, level)),
     )
 
 
 def _of_groups(
-    test: Scores, threshold: Threshold, rates: Rates, alpha: float
+    test: Scores, threshold: Threshold, rates: Rates, alpha: float, level: float
 ) -> Iterator[dict[str, Any]]:
     table = by_group(test, alpha)
     found = zip(
@@ -170,7 +173,7 @@ def _of_groups(
         strict=True,
     )
     for name, of_group, oracle in found:
-        oosa, interval = of_group.osa(alpha), of_osa(of_group, alpha)
+        oosa, interval = of_group.osa(alpha), of_osa(of_group, alpha, level)
         yield {
             "group": name,
             "n": of_group.n_unknown,

@@ -207,7 +207,7 @@ class Threshold:
         return cls.from_dict(document)
 
 
-def of_osa(rates: Rates, alpha: float) -> Interval:
+def of_osa(rates: Rates, alpha: float, level: float = CONFIDENCE) -> Interval:
     """Interval of the open-set accuracy with this weight of the known samples.
 
     The distances from each rate to the ends of its Wilson interval are added as
@@ -219,12 +219,12 @@ def of_osa(rates: Rates, alpha: float) -> Interval:
         (alpha, rates.n_accepted_correct, rates.n_known),
         (1 - alpha, rates.n_rejected_unknown, rates.n_unknown),
     ):
-        one, share = wilson(hits, n, CONFIDENCE), hits / n
+        one, share = wilson(hits, n, level), hits / n
         value += weight * share
         down += (weight * (share - one.low)) ** 2
         up += (weight * (one.high - share)) ** 2
     low, high = max(value - sqrt(down), 0.0), min(value + sqrt(up), 1.0)
-    return Interval(low, high, CONFIDENCE, "Wilson, summed")
+    return Interval(low, high, level, "Wilson, summed")
 
 
 def _without_infinity(value: Any) -> Any:

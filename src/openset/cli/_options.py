@@ -37,6 +37,15 @@ Train = Annotated[
         "energy and gen need none."
     ),
 ]
+Detectors = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--detector",
+        "-d",
+        help="A detector (openset detectors) or package.module:Class, with options "
+        "after a colon: knn:k=20,bank=none. May be repeated.",
+    ),
+]
 Plugins = Annotated[
     list[str] | None,
     typer.Option(
@@ -182,12 +191,20 @@ def read(text: str) -> Any:
     return text
 
 
-def made(texts: Iterable[str]) -> dict[str, Any]:
-    """Make detectors, by what was typed."""
+def made(texts: Iterable[str], train: object = None) -> dict[str, Any]:
+    """Make detectors, by what was typed; refuse those that need training outputs."""
     found = {}
     for text in texts:
         name, options = spec(text)
-        found[text] = openset.detectors.make(name, **options)
+        try:
+            found[text] = openset.detectors.make(name, **options)
+        except TypeError as error:
+            taken = ", ".join(openset.detectors.options(name)) or "none"
+            error.add_note(f"options of {name}: {taken}")
+            raise
+    learning = [text for text, one in found.items() if one.learns]
+    missing = f"--train must be given for {', '.join(learning)}"
+    refuse(train is None and learning, missing)
     return found
 
 

@@ -1,0 +1,51 @@
+"""`openset score`."""
+
+import numpy as np
+import pytest
+
+from openset import Outputs, Scores, detectors
+from openset.outputs import replaced
+
+
+def test_several_detectors_write_a_folder_that_compare_reads(run, tmp_path):
+    words = "-d", "msp", "-d", "knn:k=7,bank=none", "-d", "energy"
+    run("score", *words, "--train", "train.npz", "test.npz", "--out", tmp_path)
+    files = sorted(tmp_path.iterdir())
+    names = ["scores-energy.npz", "scores-knn-k=7-bank=none.npz", "scores-msp.npz"]
+    assert [file.name for file in files] == names
+    test, train = Outputs.load("test.npz"), Outputs.load("train.npz")
+    knn = detectors.KNN(k=7, bank=None).fit(train).score(test)
+    assert np.array_equal(Scores.load(files[1]).known, knn.known)
+    assert "knn-k=7" in run("compare", *files)
+
+
+def test_one_detector_writes_a_file(run, tmp_path):
+    out = tmp_path / "[bold]x.csv"
+    text = run("score", "-d", "energy", "test.npz", "-o", out)
+    assert f"energy: 196 known and 104 unknown samples → {out}" in text
+    expected = detectors.Energy().fit().score(Outputs.load("test.npz"))
+    assert np.array_equal(Scores.load(out).known, expected.known)
+
+
+def test_a_detector_that_fails_is_named_and_the_others_are_kept(files, run, tmp_path):
+    test = Outputs.load(files / "test.npz")
+    features = np.array(test.features)
+    features[7] = np.inf  # no answer of KNN; MSP does not look at it
+    replaced(test, features=features).save(tmp_path / "odd.npz")
+    words = "-d", "msp", "-d", "knn", "--train", "train.npz", tmp_path / "odd.npz"
+    with np.errstate(all="ignore"):
+        run("score", *words, "--out", tmp_path / "scores", code=1)
+    (file,) = (tmp_path / "scores").iterdir()
+    expected = detectors.MSP().fit().score(test).known
+    assert np.array_equal(Scores.load(file).known, expected)
+
+
+def test_shards_are_scored_one_by_one(run, tmp_path):
+    pytest.importorskip("pyarrow", reason="the extra tables")
+    words = "-d", "knn", "--train", "train.npz", "shards", "--out", tmp_path / "out"
+    assert "2 of 2 shards" in run("score", *words, "--jobs", 1)
+    found = Scores.load(tmp_path / "out" / "scores-knn" / "a.parquet")
+    expected = detectors.KNN().fit(Outputs.load("train.npz"))
+    expected = expected.score(Outputs.load("test.npz"))
+    assert np.array_equal(found.known, expected.known)
+    assert "(0 run now)" in run("score", *words)

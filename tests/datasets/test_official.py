@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
-from openset import ArtefactError, datasets, reproduce
-from openset.protocols import published
+from openset import ArtefactError, datasets
 
 Image = pytest.importorskip("PIL.Image", reason="images need Pillow (extra vision)")
 RNG = np.random.default_rng(0)
@@ -395,38 +394,6 @@ def test_numbers_of_imagenetv2_are_ranks_of_wordnet_ids(tmp_path):
     imagenetv2(tmp_path, 11)
     with pytest.raises(ArtefactError, match="images of its 11 classes, got '11'"):
         load("imagenetv2", tmp_path)
-
-
-def test_the_parts_of_the_paper_are_complete(tmp_path):
-    name = "imagenet-21k-p-winter21"
-    easy, hard = (published(name, level).unknown for level in ("Easy", "Hard"))
-    wnids = published("imagenet-21k-p", "Easy").known[:3]
-    imagenet(tmp_path, wnids)
-    imagenetv2(tmp_path, 0, 1, 2)
-    for wnid in (*easy[:2], *hard[:4]):
-        for i in range(10):
-            path = tmp_path / "imagenet-21k-p/imagenet21k_val" / wnid / f"{i}.png"
-            write_image(path, flat(i))
-    write_image(tmp_path / "ninco/NINCO/NINCO_OOD_classes/a/1.png")
-    write_image(tmp_path / "inaturalist/iNaturalist/images/1.png")
-    parts = reproduce.imagenet_parts(tmp_path)
-    assert {name: len(part) for name, part in parts.items()} == {
-        "train": 6,
-        "validation": 3,
-        "test": 3,
-        "surrogate/21K-P Hard": 8,  # 20 % of ten images of each of four classes
-        "unknown/21K-P Hard": 40,
-        "unknown/21K-P Easy": 20,
-        "unknown/NINCO": 1,
-        "unknown/iNaturalist": 1,
-    }
-    chosen = parts["surrogate/21K-P Hard"]
-    assert sorted(c for c, _ in values(chosen)) == sorted(hard[:4] * 2)
-    assert set(chosen.inputs.paths) <= set(parts["unknown/21K-P Hard"].inputs.paths)
-    again = reproduce.imagenet_parts(tmp_path)["surrogate/21K-P Hard"]
-    assert again.inputs.paths == chosen.inputs.paths
-    # Known classes have the labels of ImageNet in every part.
-    assert parts["validation"].classes == parts["test"].classes == tuple(sorted(wnids))
 
 
 # --- bundled, and foreign oracles -----------------------------------------------------

@@ -137,10 +137,10 @@ def test_damaged_json_says_what_is_wrong(text, message):
 
 @pytest.mark.parametrize("load", [Protocol.load, protocols.load, Draws.load])
 def test_missing_and_damaged_files_say_so(tmp_path, load):
-    with pytest.raises(FileNotFoundError, match=r"none.json'\): no such"):
+    with pytest.raises(FileNotFoundError, match="none.json"):
         load(tmp_path / "none.json")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(ArtefactError, match=r"binary.json'\): not JSON: .*utf-8"):
+    with pytest.raises(ArtefactError, match=r"not JSON: .*utf-16(.|\n)*binary.json"):
         load(tmp_path / "binary.json")
 
 
@@ -162,11 +162,11 @@ def test_draws_survive_a_file_and_report_duplicates(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[]", "kind and schema must be"),
+        ("[]", "kind must be 'openset.Draws', got 'list'"),
         ('{"kind": "openset.Draws", "schema": 1, "protocols": []}', "a non-empty list"),
         (
             '{"kind": "openset.Draws", "schema": 1, "protocols": [{}]}',
-            r"protocols\[0\]: kind",
+            "kind must be 'openset.Protocol', got None",
         ),
     ],
 )

@@ -1,6 +1,6 @@
 """Protocols with randomly drawn classes: holdout, outlier, operational."""
 
-from typing import Any, overload
+from typing import Any
 
 from openset import _check
 from openset.protocols.classes import Class, class_list
@@ -9,21 +9,13 @@ from openset.protocols.protocol import Protocol
 from openset.protocols.sampling import Stream
 
 
-@overload
-def holdout(
-    classes: Any, n_known: int, n_unknown: int, repeats: None = None, rng: Any = 0
-) -> Protocol: ...
-@overload
-def holdout(
-    classes: Any, n_known: int, n_unknown: int, repeats: int, rng: Any = 0
-) -> Draws: ...
 def holdout(
     classes: Any,
     n_known: int,
     n_unknown: int,
     repeats: int | None = None,
     rng: Any = 0,
-) -> Protocol | Draws:
+) -> Any:
     """Draw known and unknown classes from one data set.
 
     Parameters
@@ -84,26 +76,6 @@ def default(data: Any) -> Draws:
     return holdout(data, n_known, n - n_known, 5, rng=0)
 
 
-@overload
-def outlier(
-    known_set: Any,
-    unknown_set: Any,
-    n_known: int | None = None,
-    n_unknown: int | None = None,
-    *,
-    repeats: None = None,
-    rng: Any = 0,
-) -> Protocol: ...
-@overload
-def outlier(
-    known_set: Any,
-    unknown_set: Any,
-    n_known: int | None = None,
-    n_unknown: int | None = None,
-    *,
-    repeats: int,
-    rng: Any = 0,
-) -> Draws: ...
 def outlier(
     known_set: Any,
     unknown_set: Any,
@@ -112,7 +84,7 @@ def outlier(
     *,
     repeats: int | None = None,
     rng: Any = 0,
-) -> Protocol | Draws:
+) -> Any:
     """Draw the known classes from one data set and the unknown ones from another.
 
     Every class of either set is equally likely. (A public library draws them with
@@ -157,32 +129,6 @@ def outlier(
     return _drawn(caller, parts, repeats, rng, **about)
 
 
-@overload
-def operational(
-    classes: Any,
-    n_known: int,
-    n_surrogate: int,
-    n_unknown: int,
-    *,
-    repeats: None = None,
-    rng: Any = 0,
-    validation: float = ...,
-    n_tests: int = ...,
-    unknowns: str = ...,
-) -> Protocol: ...
-@overload
-def operational(
-    classes: Any,
-    n_known: int,
-    n_surrogate: int,
-    n_unknown: int,
-    *,
-    repeats: int,
-    rng: Any = 0,
-    validation: float = ...,
-    n_tests: int = ...,
-    unknowns: str = ...,
-) -> Draws: ...
 def operational(
     classes: Any,
     n_known: int,
@@ -194,7 +140,7 @@ def operational(
     validation: float = 0.2,
     n_tests: int = 5,
     unknowns: str = "dealt",
-) -> Protocol | Draws:
+) -> Any:
     """Draw a protocol for choosing a threshold and testing it on other unknowns.
 
     Train and validation hold known samples; the surrogate part holds samples of classes
@@ -244,7 +190,7 @@ def _drawn(
     repeats: int | None,
     rng: Any,
     **about: Any,
-) -> Protocol | Draws:
+) -> Any:
     """Draw protocols: of each universe disjoint parts of these sizes."""
     for universe, sizes in parts:
         for part, size in sizes.items():

@@ -1,21 +1,20 @@
 """`Draws`: several protocols; it also finds those that are the same problem."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self, overload
 
-from openset import _check
+from openset import _check, _io
 from openset._types import ArtefactError
-from openset.protocols.protocol import Protocol, read_json, save_json
+from openset.protocols.protocol import Protocol, Saved, need_head, parsed
 
-_KIND, _SCHEMA = "openset.Draws", 1
+_HEAD = {"kind": "openset.Draws", "schema": 1}
 
 
 @dataclass(frozen=True)
-class Draws(Sequence[Protocol]):
+class Draws(Saved, Sequence[Protocol]):
     """A sequence of protocols: repeated draws, or a grid over openness.
 
     Independent draws may coincide; :attr:`duplicates` tells which do. A standard
@@ -71,50 +70,23 @@ class Draws(Sequence[Protocol]):
         """Number of different problems."""
         return len({protocol.problem for protocol in self.protocols})
 
-    def to_json(self) -> str:
-        """Return all protocols as one JSON text."""
-        items = [json.loads(protocol.to_json()) for protocol in self.protocols]
-        head: dict[str, Any] = {"kind": _KIND, "schema": _SCHEMA}
-        return json.dumps(head | {"protocols": items}, indent=1)
+    def to_dict(self) -> dict[str, Any]:
+        """Return all protocols as plain data."""
+        return {**_HEAD, "protocols": [one.to_dict() for one in self.protocols]}
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what :meth:`to_json` wrote."""
-        return cls.from_mapping("Draws.from_json", read_json("Draws.from_json", text))
-
-    @classmethod
-    def from_mapping(cls, caller: str, data: Any) -> Self:
-        """Read parsed JSON; `caller` is for errors."""
-        head = {"kind": _KIND, "schema": _SCHEMA}
-        if not isinstance(data, dict) or {k: data.get(k) for k in head} != head:
-            rule = f"{_KIND!r} and {_SCHEMA}"
-            _check.fail(caller, "kind and schema", rule, "others", error=ArtefactError)
-        items = data.get("protocols")
+    def from_dict(cls, data: Any) -> Self:
+        """Read what :meth:`to_dict` gave."""
+        items = need_head("Draws", data, _HEAD).get("protocols")
         if not isinstance(items, list) or not items:
-            rule = "a non-empty list"
-            _check.fail(caller, "protocols", rule, repr(items), error=ArtefactError)
-        return cls(
-            tuple(
-                Protocol.from_mapping(f"{caller}: protocols[{i}]", item)
-                for i, item in enumerate(items)
-            )
-        )
-
-    def save(self, path: str | Path) -> Path:
-        """Write all protocols as one JSON file."""
-        return save_json(path, self.to_json())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a JSON file that :meth:`save` wrote."""
-        caller = f"Draws.load({str(path)!r})"
-        return cls.from_mapping(caller, read_json(caller, Path(path)))
+            rule, got = "a non-empty list", repr(items)
+            _check.fail("Draws", "protocols", rule, got, error=ArtefactError)
+        return cls(tuple(map(Protocol.from_dict, items)))
 
 
 def load(path: str | Path) -> Protocol | Draws:
     """Read a JSON file that holds one protocol, or several."""
-    caller = f"protocols.load({str(path)!r})"
-    data = read_json(caller, Path(path))
-    if isinstance(data, dict) and data.get("kind") == _KIND:
-        return Draws.from_mapping(caller, data)
-    return Protocol.from_mapping(caller, data)
+    with _io.naming(Path(path)):
+        data = parsed(Path(path).read_bytes())
+        is_several = isinstance(data, dict) and data.get("kind") == _HEAD["kind"]
+        return (Draws if is_several else Protocol).from_dict(data)

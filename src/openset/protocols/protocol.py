@@ -16,7 +16,7 @@ from openset.protocols.sampling import UNKNOWNS
 
 PARTS = ("known", "unknown", "negative", "surrogate")
 
-_KIND, _SCHEMA = "openset.Protocol", 1
+_HEAD = {"kind": "openset.Protocol", "schema": 1}
 _SOURCES = {
     "known": "source",
     "unknown": "unknown_source",
@@ -25,8 +25,44 @@ _SOURCES = {
 }
 
 
+class Saved:
+    """A value that is written as JSON, into one file."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the value as plain data."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """Read what :meth:`to_dict` gave."""
+        raise NotImplementedError
+
+    def to_json(self) -> str:
+        """Return the value as JSON."""
+        return json.dumps(self.to_dict(), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> Self:
+        """Read what :meth:`to_json` wrote."""
+        return cls.from_dict(parsed(text))
+
+    def save(self, path: str | Path) -> Path:
+        """Write a JSON file that appears only when complete."""
+        path = Path(path)
+        if path.suffix != ".json":
+            _check.fail("Protocol.save", "path", "a .json file", repr(path.name))
+        _io.put(path, self.to_json())
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a file that :meth:`save` wrote."""
+        with _io.naming(Path(path)):
+            return cls.from_json(Path(path).read_bytes())
+
+
 @dataclass(frozen=True, kw_only=True)
-class Protocol:
+class Protocol(Saved):
     """Which classes are known, which are unknown, and how samples are divided.
 
     A protocol holds no samples: :func:`openset.datasets.cut` applies it to a data set.
@@ -194,49 +230,25 @@ class Protocol:
         content = {field.name: getattr(self, field.name) for field in fields(self)}
         return {k: list(v) if isinstance(v, tuple) else v for k, v in content.items()}
 
-    def to_json(self) -> str:
-        """Return the protocol as JSON, with its hash."""
-        head = {"kind": _KIND, "schema": _SCHEMA, "hash": self.hash}
-        return json.dumps(head | self._content(), indent=1)
+    def to_dict(self) -> dict[str, Any]:
+        """Return the protocol as plain data, with its hash."""
+        return {**_HEAD, "hash": self.hash, **self._content()}
 
     @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Read what :meth:`to_json` wrote; the hash, if there, must fit the content."""
-        caller = "Protocol.from_json"
-        return cls.from_mapping(caller, read_json(caller, text))
-
-    @classmethod
-    def from_mapping(cls, caller: str, data: Any) -> Self:
-        """Read parsed JSON; `caller` is for errors."""
-        refuse = partial(_check.fail, caller, error=ArtefactError)
-        is_mapping = isinstance(data, dict)
-        content = dict(data) if is_mapping else {"kind": type(data).__name__}
-        if (kind := content.pop("kind", None)) != _KIND:
-            refuse("kind", repr(_KIND), repr(kind))
-        if (schema := content.pop("schema", None)) != _SCHEMA:
-            remedy = "A newer openset wrote it; update this one"
-            refuse("schema", str(_SCHEMA), repr(schema), remedy)
+    def from_dict(cls, data: Any) -> Self:
+        """Read what :meth:`to_dict` gave; the hash, if there, must fit the content."""
+        content = need_head("Protocol", data, _HEAD)
         stated = content.pop("hash", None)
         try:
             protocol = cls(**content)
         except (TypeError, ValueError) as error:
-            msg = f"{caller}: not a protocol: {error}"
+            msg = f"not a protocol: {error}"
             raise ArtefactError(msg) from error
         if stated not in (None, protocol.hash):
             rule, got = f"that of the content ({protocol.hash[:12]}…)", str(stated)[:12]
             remedy = 'The file was changed; if that was intended, delete its "hash"'
-            refuse("hash", rule, repr(got), remedy)
+            _check.fail("Protocol", "hash", rule, repr(got), remedy, ArtefactError)
         return protocol
-
-    def save(self, path: str | Path) -> Path:
-        """Write the protocol as a JSON file."""
-        return save_json(path, self.to_json())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a JSON file that :meth:`save` wrote."""
-        caller = f"Protocol.load({str(path)!r})"
-        return cls.from_mapping(caller, read_json(caller, Path(path)))
 
 
 def _key(value: Class) -> str:
@@ -249,23 +261,21 @@ def _digest(content: Any) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def read_json(caller: str, source: str | Path) -> Any:
-    """Parse a JSON text or file; the error says where it is wrong."""
+def parsed(text: str | bytes) -> Any:
+    """Return what a JSON text says."""
     try:
-        text = source.read_text("utf-8") if isinstance(source, Path) else source
         return json.loads(text)
-    except FileNotFoundError as error:
-        msg = f"{caller}: no such file"
-        raise FileNotFoundError(msg) from error
     except ValueError as error:  # that of Unicode, too
-        msg = f"{caller}: not JSON: {error}"
+        msg = f"not JSON: {error}"
         raise ArtefactError(msg) from error
 
 
-def save_json(path: str | Path, text: str) -> Path:
-    """Write a JSON file that appears only when complete."""
-    path = Path(path)
-    if path.suffix != ".json":
-        _check.fail("Protocol.save", "path", "a .json file", repr(path.name))
-    _io.put(path, text)
-    return path
+def need_head(caller: str, data: Any, head: dict[str, Any]) -> dict[str, Any]:
+    """Return the rest of parsed JSON; refuse data of another kind or schema."""
+    content = dict(data) if isinstance(data, dict) else {"kind": type(data).__name__}
+    for name, value in head.items():
+        if (got := content.pop(name, None)) != value:
+            remedy = "A newer openset wrote it; update this one"
+            remedy = remedy if name == "schema" else ""
+            _check.fail(caller, name, repr(value), repr(got), remedy, ArtefactError)
+    return content

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from openset import Outputs, Rejector, detectors
-from openset.watch import read
+from openset.watch import Watch, compare, read
 
 
 @pytest.fixture
@@ -67,3 +67,25 @@ def test_what_cannot_be_read_is_named(tmp_path, rejector, outputs):
         read(rejector, tmp_path)
     with pytest.raises(FileNotFoundError):
         read(rejector, tmp_path / "none.npz")
+
+
+def test_files_are_windows_or_are_cut_into_windows(tmp_path, rejector, outputs):
+    paths = [outputs.save(tmp_path / f"{day}.npz") for day in ("monday", "tuesday")]
+    new, watch = rejector.score(outputs), Watch.of(rejector)
+    expected = watch.check(new, features=outputs.features)
+    found = compare(rejector, paths)
+    assert found == {"monday.npz": expected, "tuesday.npz": expected}
+    cut = compare(rejector, paths, window=20, features=False)
+    assert list(cut) == ["0…19", "20…39", "40…59"]
+    first = Watch.of(rejector, features=False).check(new.take(np.arange(20)))
+    assert cut["0…19"] == first
+    (tmp_path / "more").mkdir()
+    other = outputs.save(tmp_path / "more" / "monday.npz")
+    assert list(compare(rejector, [paths[0], other])) == [str(paths[0]), str(other)]
+    options = {"reference": paths[0], "against": "all", "false_alarms": 0.1}
+    verdict = compare(rejector, paths[1:], **options)["tuesday.npz"]
+    assert (verdict.false_alarms, verdict.is_alarm) == (0.1, False)
+    with pytest.raises(ValueError, match="reference must be given with against='all'"):
+        compare(rejector, paths, against="all")
+    with pytest.raises(ValueError, match="Use a smaller window, or give more samples"):
+        compare(rejector, paths, window=61)

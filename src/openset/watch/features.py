@@ -61,17 +61,14 @@ def mmd(
     >>> mmd(x, y).p_value > 0.1, mmd(x, y + 0.5).p_value < 0.01
     (True, True)
     """
-    _check.open_unit("mmd", "limit", limit)
-    n_permutations = permutations_for("mmd", limit)
-    rng = np.random.default_rng(seed)
+    n_permutations, rng = permutations_for(limit), np.random.default_rng(seed)
     first = _rows("reference", reference, MOST_REFERENCE, rng)
     second = _rows("new", new, MOST_NEW, rng)
-    (m, width), n = first.shape, len(second)
-    if second.shape[1] != width:
-        got = second.shape[1]
-        _check.fail("mmd", "new", f"as wide as the reference, {width}", got)
+    if second.shape[1] != first.shape[1]:
+        rule = f"as wide as the reference, {first.shape[1]}"
+        _check.fail("mmd", "new", rule, second.shape[1])
     kernel = _kernel(np.concatenate([first, second]))
-    weights = np.concatenate([np.full(m, 1 / m), np.full(n, -1 / n)])
+    weights = np.repeat([1 / len(first), -1 / len(second)], [len(first), len(second)])
     found = float(weights @ kernel @ weights)
     n_as_far = 1  # the given split
     for start in range(0, n_permutations, _CHUNK):
@@ -84,15 +81,14 @@ def mmd(
     return MMD(max(found, 0.0) ** 0.5, p_value, n_permutations)
 
 
-def permutations_for(caller: str, limit: float) -> int:
+def permutations_for(limit: float) -> int:
     """Return how many permutations are needed for an alarm at this p-value."""
-    wanted = ceil(_PER_LIMIT / limit)
-    if wanted > _MOST_PERMUTATIONS:
-        least = f"{_PER_LIMIT / _MOST_PERMUTATIONS:g}"
-        rule = f"at least {least} for each test, to compare features"
-        remedy = "Allow more false alarms, or leave the features out"
-        _check.fail(caller, "false_alarms", rule, f"{limit:.2g} for each", remedy)
-    return wanted
+    least = _PER_LIMIT / _MOST_PERMUTATIONS
+    if not least <= limit < 1:
+        rule, remedy = f"in [{least:g}, 1), to compare features", "leave them out"
+        remedy = f"Allow more false alarms, or {remedy}"
+        _check.fail("mmd", "limit", rule, f"{limit:.2g}", remedy)
+    return ceil(_PER_LIMIT / limit)
 
 
 def _rows(
@@ -112,14 +108,12 @@ def _rows(
 
 def _kernel(rows: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the Gaussian kernel of all pairs; it does not depend on their order."""
-    largest = np.abs(rows).max()
-    rows = rows / (largest if largest > 0 else 1.0)  # squares must not overflow
+    rows = rows / (np.abs(rows).max() or 1.0)  # squares must not overflow
     rows = rows - rows.mean(axis=0)  # fewer digits cancel below
     squares = np.einsum("ij,ij->i", rows, rows)
     distances = np.maximum(squares[:, None] + squares - 2 * (rows @ rows.T), 0.0)
     np.fill_diagonal(distances, 0.0)
     pairs = distances[np.triu_indices(len(rows), 1)]
-    scale = float(np.median(pairs)) if pairs.size else 0.0
-    if scale <= 0:  # most rows are equal: those that are not decide
-        scale = float(pairs.mean()) if pairs.size and pairs.max() > 0 else 1.0
+    # If most rows are equal, those that are not decide.
+    scale = float(np.median(pairs)) or float(pairs.mean()) or 1.0
     return np.exp(distances / -scale)

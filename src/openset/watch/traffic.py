@@ -1,8 +1,9 @@
-"""`read`: scores and outputs, and what ``openset serve --log`` wrote."""
+"""`compare`: files of new samples, also those ``openset serve --log`` wrote."""
 
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -10,11 +11,72 @@ from openset import _check, _io
 from openset._types import UNKNOWN
 from openset.outputs import Outputs
 from openset.scores import Scores
-from openset.watch.verdict import Part
-from openset.watch.windows import joined
+from openset.watch.verdict import Part, Verdict
+from openset.watch.windows import Watch, joined
 
 if TYPE_CHECKING:
     from openset.rejector import Rejector
+
+
+def compare(
+    rejector: "Rejector",
+    new: Sequence[str | Path],
+    *,
+    reference: str | Path | None = None,
+    window: int | None = None,
+    against: Literal["knowns", "all"] = "knowns",
+    features: bool = True,
+    false_alarms: float = 0.01,
+) -> dict[str, Verdict]:
+    """Compare files of new samples with the calibration, or with a reference.
+
+    Parameters
+    ----------
+    rejector
+        The rejector in operation.
+    new
+        What :func:`read` takes: each is one window, named after the file.
+    reference
+        The same from normal operation; by default the known calibration samples.
+    window
+        Samples per window, of all files in turn; windows are named by the indices of
+        their samples.
+    against, false_alarms
+        As in :class:`Watch`; ``"all"`` needs a `reference`.
+    features
+        Whether to compare features, where both sides have them.
+    """
+    how = {"false_alarms": false_alarms}
+    if reference is not None:
+        before = read(rejector, reference)
+        watch = Watch(
+            rejector.threshold,
+            before.scores,
+            features=before.features if features else None,
+            against=against,
+            rates=rejector.report.rates,
+            **how,
+        )
+    else:
+        if against == "all":
+            remedy = "The unknown samples of a calibration do not represent operation"
+            _check.fail("watch", "reference", "given with against='all'", None, remedy)
+        watch = Watch.of(rejector, features=features, **how)
+    parts = (read(rejector, path) for path in new)
+    if window is not None:
+        found = list(watch.stream(parts, window))
+        if not found:
+            rule, remedy = "filled", "Use a smaller window, or give more samples"
+            _check.fail("watch", "a window", rule, f"window={window}", remedy)
+        return {f"{one.start}…{one.start + one.n - 1}": one for one in found}
+    names = [Path(path).name for path in new]
+    if len(set(names)) < len(names):  # monday/a.npz and tuesday/a.npz
+        names = list(map(str, new))
+    verdicts = (
+        watch.check(one.scores, features=one.features, n_invalid=one.n_invalid)
+        for one in parts
+    )
+    return dict(zip(names, verdicts, strict=True))
 
 
 def read(rejector: "Rejector", path: str | Path) -> Part:

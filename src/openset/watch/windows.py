@@ -6,8 +6,9 @@ known.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from math import lgamma, log
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
 
 import numpy as np
 import scipy  # its submodules are imported on first use
@@ -17,7 +18,7 @@ from openset import _check
 from openset._types import UndefinedMetricError
 from openset.metrics import Rates
 from openset.scores import Scores
-from openset.thresholds import Prevalence, Threshold, prevalence
+from openset.thresholds import Threshold, prevalence
 from openset.watch.features import mmd, permutations_for
 from openset.watch.verdict import Part, Verdict, WindowTest
 
@@ -29,6 +30,16 @@ if TYPE_CHECKING:
 _MOST_PAIRS = 10**8
 
 _FEWEST_ACCEPTED = 20  # fewer accepted samples do not show what the inputs are like
+
+
+class Kept(NamedTuple):
+    """What is kept of `n` reference samples; `known` may be quantiles of them."""
+
+    known: NDArray[np.float64]  # sorted
+    n: int
+    n_rejected: int
+    features: NDArray[Any] | None
+    accepted: NDArray[Any] | None  # features of accepted samples
 
 
 class Watch:
@@ -100,7 +111,7 @@ class Watch:
     def __init__(
         self,
         threshold: Threshold,
-        reference: Scores,
+        reference: Scores | Kept,
         *,
         features: NDArray[Any] | None = None,
         against: Literal["knowns", "all"] = "knowns",
@@ -112,28 +123,30 @@ class Watch:
         _check.instance(
             "Watch", "threshold", threshold, Threshold, rule=rule, remedy=remedy
         )
-        part = _checked("Watch", "reference", Part(reference, features))
-        if against == "knowns":
-            is_known = ~reference.is_unknown
-            if not is_known.any():
-                msg = (
-                    "Watch: undefined without known samples in the reference, got "
-                    f"{len(reference)} unknown. Use against='all' if they are samples "
-                    "from operation"
-                )
-                raise UndefinedMetricError(msg)
-            part = _rows(part, is_known)
-        accepted = threshold.accepts(part.scores)
-        self._compare(
-            threshold,
-            np.sort(part.scores.known),
-            rejected=int(np.count_nonzero(~accepted)),
-            n=len(part.scores),
-            features=part.features,
-            accepted=None if part.features is None else part.features[accepted],
-            false_alarms=false_alarms,
-            rates=rates,
-        )
+        if not isinstance(reference, Kept):
+            part = _checked("Watch", "reference", Part(reference, features))
+            if against == "knowns":
+                if not reference.n_known:
+                    msg = (
+                        "Watch: undefined without known samples in the reference. Use "
+                        "against='all' if they are samples from operation"
+                    )
+                    raise UndefinedMetricError(msg)
+                part = _rows(part, ~reference.is_unknown)
+            known, rows = part.scores.known, part.features
+            accepted = threshold.accepts(part.scores)
+            reference = Kept(
+                np.sort(known),
+                known.size,
+                int(np.count_nonzero(~accepted)),
+                rows,
+                None if rows is None else rows[accepted],
+            )
+        self.false_alarms = _check.open_unit("Watch", "false_alarms", false_alarms)
+        self._threshold, self._reference, self._rates = threshold, reference, rates
+        self._limit = self.false_alarms / (2 if reference.features is None else 3)
+        if reference.features is not None:
+            permutations_for(self._limit)
 
     @classmethod
     def of(
@@ -166,41 +179,11 @@ class Watch:
             got = type(rejector).__name__
             _check.fail("Watch.of", "rejector", "a Rejector", got, error=TypeError)
         rates = rejector.report.rates
-        kept = rejector.reference_features if features else None
-        made = cls.__new__(cls)
-        made._compare(
-            rejector.threshold,
-            rejector.reference["known"],
-            rejected=rates.n_known - rates.n_accepted_known,
-            n=rates.n_known,
-            features=kept,
-            accepted=kept,  # nearly all of them are
-            false_alarms=false_alarms,
-            rates=rates,
-        )
-        return made
-
-    def _compare(
-        self,
-        threshold: Threshold,
-        known: NDArray[np.float64],
-        *,
-        rejected: int,
-        n: int,
-        features: NDArray[Any] | None,
-        accepted: NDArray[Any] | None,
-        false_alarms: float,
-        rates: Rates | None,
-    ) -> None:
-        self.false_alarms = _check.open_unit("Watch", "false_alarms", false_alarms)
-        self._threshold = threshold
-        self._known = known  # sorted
-        self._rejected, self._n = rejected, n
-        self._features, self._accepted = features, accepted
-        self._limit = self.false_alarms / (2 if features is None else 3)
-        self._rates = rates
-        if features is not None:
-            permutations_for("Watch", self._limit)
+        n_rejected = rates.n_known - rates.n_accepted_known
+        rows = rejector.reference_features if features else None
+        # Nearly all of the features are of accepted samples.
+        kept = Kept(rejector.reference["known"], rates.n_known, n_rejected, rows, rows)
+        return cls(rejector.threshold, kept, false_alarms=false_alarms, rates=rates)
 
     def check(
         self,
@@ -220,17 +203,19 @@ class Watch:
         n_rejected = int(np.count_nonzero(~accepted))
         rate = self._rate(n_rejected, len(new))
         knownness = self._distribution(new.known)
-        drift = self._discrepancy(part.features)
-        seen, share = "", None
-        if drift is not None and drift.is_alarm and part.features is not None:
-            seen = self._change(part.features[accepted])
+        drift, seen, share = self._discrepancy(part.features), "", None
+        if drift is not None and drift.is_alarm:
+            seen = self._change(part.features[accepted])  # type: ignore[index]
         else:
             if rate.is_alarm or knownness.is_alarm:
                 seen = "unknown classes" + " or changed inputs" * (drift is None)
                 is_less_known = knownness.is_alarm and knownness.distance < 0
                 if not (is_less_known or (rate.is_alarm and rate.distance > 0)):
                     seen = "other known samples"
-            share = self._share(n_rejected, len(new))
+            # Without unknown calibration samples, say, there is no such share.
+            with suppress(UndefinedMetricError):
+                if self._rates is not None:
+                    share = prevalence(n_rejected, len(new), self._rates)
         return Verdict(
             start=start,
             n=len(new),
@@ -258,8 +243,8 @@ class Watch:
             part = _checked("Watch.stream", "a part", part)
             rest = _bare(part) if rest is None else joined([rest, _bare(part)])
             while rest is not None and len(rest.scores) >= window:
-                full, n_invalid = _rows(rest, slice(window)), rest.n_invalid
-                is_more = len(rest.scores) > window
+                full, is_more = _rows(rest, slice(window)), len(rest.scores) > window
+                n_invalid = rest.n_invalid
                 rest = _rows(rest, slice(window, None)) if is_more else None
                 yield self.check(
                     full.scores,
@@ -270,86 +255,64 @@ class Watch:
                 start += window
 
     def _rate(self, rejected: int, n: int) -> WindowTest:
-        m, total = self._n, self._rejected + rejected
-        law, size = scipy.stats.hypergeom, (m + n, total, n)
+        m, k = self._reference.n, self._reference.n_rejected
+        law, size = scipy.stats.hypergeom, (m + n, k + rejected, n)
         tails = law.sf(rejected - 1, *size), law.cdf(rejected, *size)
-        reference, new = self._rejected / m, rejected / n
-        return WindowTest(
-            name="unknown rate",
-            reference=reference,
-            new=new,
-            distance=new - reference,
-            p_value=float(min(1.0, 2 * min(tails))),
-            limit=self._limit,
-            method="Fisher, exact",
+        p_value, reference, new = float(min(1.0, 2 * min(tails))), k / m, rejected / n
+        return self._test(
+            "unknown rate", reference, new, new - reference, p_value, "Fisher, exact"
         )
 
     def _distribution(self, known: NDArray[np.float64]) -> WindowTest:
-        exact = self._known.size * known.size <= _MOST_PAIRS
-        test = scipy.stats.ks_2samp(
-            self._known, known, method="exact" if exact else "asymp"
-        )
-        return WindowTest(
-            name="knownness",
-            # One of the scores, not a mean of two, which could be inf - inf.
-            reference=float(np.quantile(self._known, 0.5, method="higher")),
-            new=float(np.quantile(known, 0.5, method="higher")),
-            # SciPy's sign is that of F_reference - F_new: positive if the new scores
-            # are larger.
-            distance=float(test.statistic * test.statistic_sign),
-            p_value=float(test.pvalue),
-            limit=self._limit,
-            method=f"Kolmogorov-Smirnov, {'exact' if exact else 'asymptotic'}",
-        )
+        before = self._reference.known
+        method = "exact" if before.size * known.size <= _MOST_PAIRS else "asymptotic"
+        test = scipy.stats.ks_2samp(before, known, method=method[:5])
+        # One of the scores, not a mean of two, which could be inf - inf.
+        medians = [float(np.quantile(x, 0.5, method="higher")) for x in (before, known)]
+        # SciPy's sign is positive if the new scores are larger.
+        distance = float(test.statistic * test.statistic_sign)
+        method = f"Kolmogorov-Smirnov, {method}"
+        return self._test("knownness", *medians, distance, float(test.pvalue), method)
 
     def _discrepancy(self, features: NDArray[Any] | None) -> WindowTest | None:
-        if features is None or self._features is None:
+        before = self._reference.features
+        if features is None or before is None:
             return None
-        test = mmd(self._features, features, limit=self._limit)
-        centre = self._features.mean(axis=0, dtype=np.float64)
+        test = mmd(before, features, limit=self._limit)
+        centre = before.mean(axis=0, dtype=np.float64)
         with np.errstate(over="ignore"):  # beyond all floats: inf
-            reference, new = (
-                float(np.linalg.norm(rows - centre, axis=1).mean())
-                for rows in (self._features, features)
-            )
-        return WindowTest(
-            name="features",
-            reference=reference,
-            new=new,
-            distance=test.distance,
-            p_value=test.p_value,
-            limit=self._limit,
-            method=f"MMD, {test.n_permutations} permutations",
+            far = [
+                np.linalg.norm(x - centre, axis=1).mean() for x in (before, features)
+            ]
+        method = f"MMD, {test.n_permutations} permutations"
+        return self._test(
+            "features", *map(float, far), test.distance, test.p_value, method
         )
 
-    def _share(self, n_rejected: int, n: int) -> Prevalence | None:
-        if self._rates is None:
-            return None
-        try:
-            return prevalence(n_rejected, n, self._rates)
-        except UndefinedMetricError:  # as without unknown calibration samples
-            return None
+    def _test(self, *found: Any) -> WindowTest:
+        *numbers, method = found
+        return WindowTest(*numbers, self._limit, method)
 
     def _change(self, accepted: NDArray[Any]) -> str:
         """Say what changed features look like, by those of the accepted samples."""
-        if self._accepted is None or len(accepted) < _FEWEST_ACCEPTED:
+        if self._reference.accepted is None or len(accepted) < _FEWEST_ACCEPTED:
             return "changed inputs"  # nearly all samples are unlike the reference
-        test = mmd(self._accepted, accepted, limit=self._limit)
+        test = mmd(self._reference.accepted, accepted, limit=self._limit)
         is_changed = test.p_value <= self._limit
         return "changed inputs" if is_changed else "unknown classes"
 
     def _check_size(self, n: int) -> None:
         """Refuse windows so small that they could never give an alarm."""
-        m = self._known.size
+        m = self._reference.known.size
         # The smallest p-value: no overlap, 2 of all orders of m + n samples.
         least = log(2) + lgamma(n + 1) + lgamma(m + 1) - lgamma(m + n + 1)
         if least > log(self._limit):
             rule = "large enough for an alarm to be possible"
             got = f"{n} samples against {m} of the reference"
             remedy = (
-                f"larger windows, or allow more false alarms than {self.false_alarms:g}"
+                f"Use larger windows, or more than {self.false_alarms:g} false alarms"
             )
-            _check.fail("Watch", "window", rule, got, f"Use {remedy}")
+            _check.fail("Watch", "window", rule, got, remedy)
 
 
 def joined(parts: Sequence[Part]) -> Part:

@@ -26,8 +26,8 @@ NOT_RUN = {
     "export": "wants onnx, and is run in tests/unit/cli/test_export.py",
     "report": "wants jinja2, and is run in tests/report",
     "bench study.yaml": "wants a study, and is run in tests/unit/cli/test_bench.py",
-    "reproduce": "wants data sets, and is run in tests/unit/reproduce",
-    "check": "wants a study, and is run in tests/unit/cli/test_check.py",
+    "reproduce": "wants data sets, and is run in test_reproduce.py",
+    "check": "wants a study, and is run in test_check.py",
 }
 
 

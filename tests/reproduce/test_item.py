@@ -3,10 +3,8 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
 from openset import bench, reproduce
-from openset.cli import app
 from openset.reproduce import Measured, Table
 
 ITEMS = {item.name: item for item in reproduce.items()}
@@ -82,12 +80,3 @@ def test_data_that_cannot_be_had_are_named_before_anything_is_trained(
         reproduce.run("openauc-table2-plus", tmp_path / "out", root=tmp_path)
     assert "needs the data sets cifar10, cifar100" in caught.value.__notes__[-1]
     assert not list((tmp_path / "out").iterdir())
-
-
-def test_the_command_lists_and_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    listed = CliRunner().invoke(app, ["reproduce", "--list"], env={"COLUMNS": "120"})
-    assert set(ITEMS) <= set(listed.output.split())
-    done = CliRunner().invoke(app, ["reproduce", "openauc-table1"])
-    assert done.exit_code == 0, done.output
-    assert (tmp_path / "reproduced/openauc-table1/results.json").exists()

@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Table
@@ -78,16 +79,24 @@ def table(rows: Iterable[Mapping[str, Any]], title: str = "", bold: int = -1) ->
     if title:  # not that of rich's table, which wraps it at the table's width
         say(title, style="italic")
     shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    for name in records[0] if records else ():
-        values = [row[name] for row in records]
-        is_number = any(map(_is_number, values))
-        width = max(len(_cell(one)) for one in values)
-        shown.add_column(
-            Text(name),
-            justify="right" if is_number else "left",
-            min_width=width if is_number else min(width, 14),
-            overflow="fold",
-        )
+    names = list(records[0]) if records else []
+    columns = [[row[name] for row in records] for name in names]
+    is_number = [any(map(_is_number, values)) for values in columns]
+    cells = [[line for v in of for line in _cell(v).split("\n")] for of in columns]
+    bodies = [max(map(cell_len, of)) for of in cells]
+    words = [max(map(cell_len, name.split()), default=0) for name in names]
+    least = [
+        max(w, n if one else min(n, 14))
+        for w, n, one in zip(words, bodies, is_number, strict=True)
+    ]
+    widths = [max(n, cell_len(name)) for n, name in zip(bodies, names, strict=True)]
+    while sum(widths) + 2 * len(widths) > OUT.width and max(widths) > 1:
+        # The widest shrinks, as long as there is one that can without harm.
+        order = [(w > n, w) for w, n in zip(widths, least, strict=True)]
+        widths[order.index(max(order))] -= 1
+    for name, right, width in zip(names, is_number, widths, strict=True):
+        justify: Any = "right" if right else "left"
+        shown.add_column(Text(name), justify=justify, width=width, overflow="fold")
     for i, row in enumerate(records):
         style = "bold green" if i == bold else None
         shown.add_row(*(_styled(value) for value in row.values()), style=style)

@@ -1,58 +1,30 @@
 """`openset protocols`: list, show and draw."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from openset import _check, datasets, protocols
-from openset.cli._console import OUT, Json, print_json
-from openset.cli._errors_in_options import Root, naming
-from openset.cli._help import Command, Group
-from openset.cli._lists import few, plain_table
-from openset.protocols import Draws, Protocol
-
-_SHOW = "openset protocols show cifar10 0"
-_HOLDOUT = """openset protocols holdout 10 --known 6 --unknown 4 --repeats 5 \\
-    --out draws.json"""
-_OUTLIER = """openset protocols outlier cifar10 svhn --known 4 --unknown 4 \\
-    --out draws.json"""
-_OPERATIONAL = """openset protocols operational digits --known 5 --surrogate 2 \\
-    --unknown 3 --out p.json"""
-
-
-def _examples(*listed: str) -> str:
-    return "\n\n".join(["[bold]Examples[/bold]", *listed])
-
-
-_MANY, _ALL = 10, 200  # classes listed in a table of several protocols, or of one
+import openset
+from openset import _check
+from openset.cli._options import Json, Root
+from openset.cli._terminal import print_json, say, table
 
 app = typer.Typer(
-    name="protocols",
-    cls=Group,
-    help="List published protocols, show one, or draw new ones.",
-    epilog=_examples("openset protocols", _SHOW, _HOLDOUT, _OUTLIER, _OPERATIONAL),
+    help="List published protocols, show one, or draw new ones.\n\n"
+    "    openset protocols\n    openset protocols show cifar10 0",
     invoke_without_command=True,
-    rich_markup_mode="rich",
+    rich_markup_mode="markdown",
 )
 
+CLASSES = "their number, their names with commas, or the name of a data set"
 Classes = Annotated[
-    str,
-    typer.Argument(
-        metavar="CLASSES",
-        help="Classes to draw from: their number, their names separated by commas, "
-        "or the name of a data set.",
-    ),
+    str, typer.Argument(metavar="CLASSES", help=f"Classes to draw from: {CLASSES}.")
 ]
 Known = Annotated[int, typer.Option("--known", help="Number of known classes.")]
 Unknown = Annotated[int, typer.Option("--unknown", help="Number of unknown classes.")]
 Repeats = Annotated[
-    int | None,
-    typer.Option(help="Number of independent draws (default: one)."),
+    int | None, typer.Option(help="Number of independent draws (default: one).")
 ]
 Seed = Annotated[
     int,
@@ -61,7 +33,8 @@ Seed = Annotated[
     ),
 ]
 Out = Annotated[
-    Path | None, typer.Option(help="File to write, .json (default: print the JSON).")
+    Path | None,
+    typer.Option("--out", "-o", help="File to write, .json (default: print the JSON)."),
 ]
 
 
@@ -71,67 +44,43 @@ def _default(context: typer.Context) -> None:
         listed()
 
 
-@app.command(
-    "list",
-    cls=Command,
-    epilog=_examples("openset protocols list", "openset protocols list --json"),
-)
+@app.command("list")
 def listed(as_json: Json = False) -> None:
-    """List the published protocols."""
+    """List the published protocols, split by split.
+
+    In --json, n_distinct is the number of splits that are different problems.
+
+        openset protocols list
+        openset protocols list --json
+    """
+    published, records, rows = openset.protocols.published, [], []
+    for name in openset.protocols.names():
+        splits = openset.protocols.splits(name)
+        each = [published(name, split) for split in splits]
+        n_distinct = openset.protocols.Draws(each).n_distinct
+        record: dict[str, Any] = {"name": name, "n_distinct": n_distinct}
+        records.append(record | {"splits": [*map(_summary, splits, each)]})
+        alike: dict[tuple[Any, ...], list[Any]] = {}  # splits of one size share a row
+        for split, one in zip(splits, each, strict=True):
+            size = (one.n_known, one.n_unknown, f"{one.openness:.3f}")
+            alike.setdefault(size, []).append(split)
+        for (n_known, n_unknown, openness), of in alike.items():
+            row = {"name": name, "splits": ", ".join(map(str, of))}
+            row |= {"known": n_known, "unknown": n_unknown, "openness": openness}
+            rows.append(row | {"distinct": f"{n_distinct} of {len(each)}"})
     if as_json:
-        print_json([_summary(name) for name in protocols.names()])
+        print_json(records)
         return
-    table = plain_table("Published protocols")
-    for column in ("name", "splits"):
-        table.add_column(column, no_wrap=True)
-    for column in ("known", "unknown", "openness", "distinct"):
-        table.add_column(column, justify="right", no_wrap=True)
-    for name in protocols.names():
-        splits = protocols.splits(name)
-        each = Draws(tuple(protocols.published(name, split) for split in splits))
-        # Splits of one size share a line.
-        sizes: dict[tuple[int, int, str], list[int | str]] = {}
-        for split, p in zip(splits, each, strict=True):
-            size = (p.n_known, p.n_unknown, f"{p.openness:.3f}")
-            sizes.setdefault(size, []).append(split)
-        shown = [name, f"{each.n_distinct} of {len(each)}"]
-        for (n_known, n_unknown, openness), alike in sizes.items():
-            numbers = str(n_known), str(n_unknown), openness
-            table.add_row(shown[0], _listed(alike), *numbers, shown[1])
-            shown = ["", ""]
-    OUT.print(table)
-    OUT.print("Show one with: [bold]openset protocols show NAME SPLIT[/bold]")
+    table(rows, "Published protocols")
+    say("Show one: openset protocols show NAME SPLIT", style="dim")
 
 
-def _summary(name: str) -> dict[str, Any]:
-    each = {split: protocols.published(name, split) for split in protocols.splits(name)}
-    return {
-        "name": name,
-        "n_distinct": Draws(tuple(each.values())).n_distinct,
-        "splits": [
-            {
-                "split": split,
-                "n_known": p.n_known,
-                "n_unknown": p.n_unknown,
-                "openness": p.openness,
-                "hash": p.hash,
-            }
-            for split, p in each.items()
-        ],
-    }
+def _summary(split: int | str, one: Any) -> dict[str, Any]:
+    names = "n_known", "n_unknown", "openness", "hash"
+    return {"split": split, **{name: getattr(one, name) for name in names}}
 
 
-def _listed(splits: Sequence[int | str]) -> str:
-    if len(splits) > 2:
-        return f"{splits[0]}–{splits[-1]}"
-    return ", ".join(map(str, splits))
-
-
-@app.command(
-    "show",
-    cls=Command,
-    epilog=_examples(_SHOW, "openset protocols show draws.json --json"),
-)
+@app.command()
 def show(
     name: Annotated[
         str,
@@ -141,38 +90,35 @@ def show(
         str | None,
         typer.Argument(
             metavar="SPLIT",
-            help="Number of the split (default: the first; for a file, all of them).",
+            help="Name or number of the split (default: the first; of a file, all).",
         ),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show which classes are known and unknown in a protocol."""
-    if name.endswith(".json"):
-        if not Path(name).exists():
-            msg = f"openset protocols show: no such file: {name}"
-            raise FileNotFoundError(msg)
-        drawn = protocols.load(name)
+    """Show which classes are known and unknown in a protocol.
+
+    Of a file with several draws, SPLIT is the number of one, from 0.
+
+        openset protocols show cifar10 0
+        openset protocols show draws.json --json
+    """
+    protocols = openset.protocols
+    if not name.endswith(".json"):
+        first = split or protocols.splits(name)[0]
+        found: Any = protocols.published(name, first)
+    else:
+        found = protocols.load(name)
         if split is not None:
-            drawn = _one_of(drawn, split)
-    else:
-        with naming("openset protocols show", {"name": "NAME", "split": "SPLIT"}):
-            first = protocols.splits(name)[0]
-            drawn = protocols.published(name, first if split is None else split)
+            each = _each(found)
+            numbers = [str(i) for i in range(len(each))]
+            found = each[int(_check.one_of("openset", "SPLIT", split, numbers))]
     if as_json:
-        typer.echo(drawn.to_json())
+        typer.echo(found.to_json())
     else:
-        _print(drawn)
+        _print(found)
 
 
-def _one_of(drawn: Protocol | Draws, split: str) -> Protocol:
-    """Return one protocol of a file, by its index."""
-    each = (drawn,) if isinstance(drawn, Protocol) else drawn.protocols
-    numbers = [str(i) for i in range(len(each))]
-    _check.one_of("openset protocols show", "SPLIT", split, numbers)
-    return each[int(split)]
-
-
-@app.command("holdout", cls=Command, epilog=_examples(_HOLDOUT))
+@app.command()
 def holdout(
     classes: Classes,
     n_known: Known,
@@ -182,21 +128,25 @@ def holdout(
     root: Root = None,
     out: Out = None,
 ) -> None:
-    """Draw known and unknown classes from one data set."""
-    with _naming("holdout"):
-        universe = _classes(classes, root)
-        drawn = protocols.holdout(universe, n_known, n_unknown, repeats, seed)
-        _deliver(drawn, out)
+    """Draw known and unknown classes from one data set.
+
+    The classes that are left over are not used.
+
+        openset protocols holdout 10 --known 6 --unknown 4 --repeats 5 --out draws.json
+    """
+    universe = _classes(classes, root)
+    _deliver(
+        openset.protocols.holdout(universe, n_known, n_unknown, repeats, seed), out
+    )
 
 
-@app.command("outlier", cls=Command, epilog=_examples(_OUTLIER))
+@app.command()
 def outlier(
     known_set: Classes,
     unknown_set: Annotated[
         str,
         typer.Argument(
-            metavar="OTHER",
-            help="Source of the unknown classes, in the same forms as CLASSES.",
+            metavar="OTHER", help=f"Source of the unknown classes: {CLASSES}."
         ),
     ],
     n_known: Annotated[
@@ -212,18 +162,18 @@ def outlier(
     root: Root = None,
     out: Out = None,
 ) -> None:
-    """Draw known classes from one data set and unknown ones from another."""
-    with _naming("outlier"):
-        known = _classes(known_set, root)
-        with naming("openset protocols outlier", {"name": "OTHER"}):
-            unknown = _classes(unknown_set, root)
-        drawn = protocols.outlier(
-            known, unknown, n_known, n_unknown, repeats=repeats, rng=seed
-        )
-        _deliver(drawn, out)
+    """Draw known classes from one data set and unknown ones from another.
+
+    The two must be different data sets.
+
+        openset protocols outlier cifar10 svhn --known 4 --unknown 4 --out draws.json
+    """
+    known, unknown = _classes(known_set, root), _classes(unknown_set, root)
+    draw = openset.protocols.outlier
+    _deliver(draw(known, unknown, n_known, n_unknown, repeats=repeats, rng=seed), out)
 
 
-@app.command("operational", cls=Command, epilog=_examples(_OPERATIONAL))
+@app.command()
 def operational(
     classes: Classes,
     n_known: Known,
@@ -233,16 +183,17 @@ def operational(
     n_unknown: Unknown,
     validation: Annotated[
         float,
-        typer.Option(help="Share of the known training samples kept for validation."),
+        typer.Option(
+            help="Share of each known class's training samples kept for validation."
+        ),
     ] = 0.2,
-    n_tests: Annotated[
-        int, typer.Option("--tests", help="Number of disjoint test splits.")
+    tests: Annotated[
+        int, typer.Option(help="Number of disjoint test splits of the known samples.")
     ] = 5,
     unknowns: Annotated[
-        str,
+        Literal["dealt", "shared"],
         typer.Option(
-            help="dealt: every unknown sample is in exactly one test split. "
-            "shared: every test split has all unknown samples."
+            help="Unknown samples: each in one test split, or all in every split."
         ),
     ] = "dealt",
     repeats: Repeats = None,
@@ -250,108 +201,73 @@ def operational(
     root: Root = None,
     out: Out = None,
 ) -> None:
-    """Draw known, surrogate and unknown classes, to choose and test a threshold."""
-    with _naming("operational"):
-        drawn = protocols.operational(
-            _classes(classes, root),
-            n_known,
-            n_surrogate,
-            n_unknown,
-            repeats=repeats,
-            rng=seed,
-            validation=validation,
-            n_tests=n_tests,
-            unknowns=unknowns,
-        )
-        _deliver(drawn, out)
+    """Draw known, surrogate and unknown classes, to choose and test a threshold.
 
+    The threshold is chosen on validation samples and surrogates, and tested on
+    others, as in the PostMax paper.
 
-_OPTIONS = {
-    "name": "CLASSES",
-    "classes": "CLASSES",
-    "known_set": "CLASSES",
-    "unknown_set": "OTHER",
-    "n_known": "--known",
-    "n_surrogate": "--surrogate",
-    "n_unknown": "--unknown",
-    "n_tests": "--tests",
-    "unknowns": "--unknowns",
-    "validation": "--validation",
-    "repeats": "--repeats",
-    "rng": "--seed",
-    "path": "--out",
-}
-
-
-def _naming(command: str) -> AbstractContextManager[None]:
-    return naming(f"openset protocols {command}", _OPTIONS)
+        openset protocols operational digits --known 5 --surrogate 2 --unknown 3
+    """
+    drawn = openset.protocols.operational(
+        _classes(classes, root),
+        n_known,
+        n_surrogate,
+        n_unknown,
+        repeats=repeats,
+        rng=seed,
+        validation=validation,
+        n_tests=tests,
+        unknowns=unknowns,
+    )
+    _deliver(drawn, out)
 
 
 def _classes(text: str, root: Path | None) -> Any:
-    """Parse a count, a list of names, or the name of a data set."""
     if text.isdecimal():
         return int(text)
     if "," in text:
         return [name.strip() for name in text.split(",") if name.strip()]
-    return datasets.load(text, root)
+    return openset.datasets.load(text, root)
 
 
-def _deliver(drawn: Protocol | Draws, out: Path | None) -> None:
+def _deliver(drawn: Any, out: Path | None) -> None:
     if out is None:
         typer.echo(drawn.to_json())
         return
     drawn.save(out)
     _print(drawn)
-    OUT.say(escape(f"wrote {out}"))
+    say(f"wrote {out}")
 
 
-def _print(drawn: Protocol | Draws) -> None:
-    if isinstance(drawn, Draws):
-        longest, each = _MANY, drawn.protocols
-        OUT.print(_table_of_draws(drawn))
-    else:
-        longest, each = _ALL, (drawn,)
-        OUT.print(_table_of_one(drawn))
-        # Complete and on one line, so that it can be copied.
-        OUT.say(f"hash {drawn.hash}")
-    parts = ("known", "negative", "surrogate", "unknown", "unused")
-    if any(len(getattr(p, part)) > longest for p in each for part in parts):
-        OUT.print("Complete lists and hashes: [bold]--json[/bold], or the file written")
+def _each(found: Any) -> tuple[Any, ...]:
+    return getattr(found, "protocols", None) or (found,)
 
 
-def _table_of_draws(draws: Draws) -> Table:
-    table = plain_table(f"{len(draws)} protocols, {draws.n_distinct} distinct")
-    table.add_column("", justify="right", style="dim", no_wrap=True)
-    table.add_column("known", overflow="fold")
-    table.add_column("unknown", overflow="fold")
-    table.add_column("openness", justify="right", no_wrap=True)
-    table.add_column("hash", no_wrap=True, style="dim")
-    for i, p in enumerate(draws):
-        parts = [escape(few(part, _MANY)) for part in (p.known, p.unknown)]
-        table.add_row(str(i), *parts, f"{p.openness:.3f}", f"{p.hash[:8]}…")
-    return table
+def _print(drawn: Any) -> None:
+    """Show the parts of one protocol; of several, a row each."""
+    each, rows = _each(drawn), []
+    longest = 200 if len(each) == 1 else 10
 
+    def few(names: Any) -> str:
+        more = f", … ({len(names)} in --json)" if len(names) > longest else ""
+        return ", ".join(map(str, names[:longest])) + more
 
-def _table_of_one(protocol: Protocol) -> Table:
-    table = plain_table(escape(protocol.name) or "protocol")
-    table.add_column("part", no_wrap=True)
-    table.add_column("n", justify="right", no_wrap=True)
-    table.add_column("from", overflow="fold")
-    table.add_column("classes", overflow="fold")
-    for part in ("known", "negative", "surrogate", "unknown"):
-        classes = getattr(protocol, part)
+    for i, one in enumerate(each if len(each) > 1 else ()):
+        row = {"": i, "known": few(one.known), "unknown": few(one.unknown)}
+        rows.append(row | {"openness": one.openness, "hash": one.hash[:8]})
+    if rows:
+        table(rows, f"{len(each)} protocols, {drawn.n_distinct} distinct")
+        return
+    for part in ("known", "negative", "surrogate", "unknown", "unused"):
+        classes = getattr(one := each[0], part)
         if classes:
-            shown = protocol.source_of(part), few(classes, _ALL)
-            table.add_row(part, str(len(classes)), *map(escape, shown))
-    if protocol.unused:
-        shown = protocol.source, few(protocol.unused, _ALL)
-        table.add_row("unused", str(len(protocol.unused)), *map(escape, shown))
-    table.add_section()
-    table.add_row("openness", "", "", f"{protocol.openness:.3f}")
-    if protocol.validation:
-        table.add_row("validation", "", "", f"{protocol.validation:.0%} of each class")
-    if protocol.n_tests > 1:
-        splits = f"{protocol.n_tests}, unknown samples {protocol.unknowns}"
-        table.add_row("test splits", "", "", splits)
-    table.add_row("seed", "", "", str(protocol.seed))
-    return table
+            source = one.source if part == "unused" else one.source_of(part)
+            row = {"part": part, "n": len(classes), "from": source}
+            rows.append(row | {"classes": few(classes)})
+    table(rows, one.name or "protocol")
+    about = [f"openness {one.openness:.3f}"]
+    if one.n_tests > 1:
+        about.append(f"{one.n_tests} test splits, unknown samples {one.unknowns}")
+    if one.validation:
+        about.append(f"validation {one.validation:.0%} of each class")
+    say("\n".join([*about, f"seed {one.seed}", f"hash {one.hash}"]))

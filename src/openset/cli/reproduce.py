@@ -1,49 +1,22 @@
 """`openset reproduce`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from openset.cli._console import OUT
-from openset.cli._errors_in_options import Root, Workers, naming, need_root
-from openset.cli._lists import column_widths, plain_table
-
-if TYPE_CHECKING:  # the extra may be missing
-    from openset.reproduce import Item
-
-EPILOG = """[bold]Examples[/bold]
-
-openset reproduce --list
-
-openset reproduce openauc-table1
-
-openset reproduce class-imbalance-small --root data --out runs/imbalance
-
-openset reproduce postmax-table1 --outputs outputs
-
-Run the same command again to continue. docs/papers/ shows our results next to the \
-published numbers."""
-
-# Arguments of the library, by the option they come from.
-_OPTIONS = {
-    "name": "NAME",
-    "out": "--out",
-    "root": "--root",
-    "outputs": "--outputs",
-    "backend": "--backend",
-    "address": "--address",
-    "jobs": "--jobs",
-}
+import openset
+from openset import _check
+from openset.cli._options import Backend, Jobs, Root
+from openset.cli._terminal import ERR, say, table
 
 
-@naming("openset reproduce", _OPTIONS)
 def command(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="Name of a table or figure, from --list."),
+        typer.Argument(
+            metavar="NAME", help="Name of a table or figure (default: list all)."
+        ),
     ] = None,
     listed: Annotated[
         bool, typer.Option("--list", help="List all tables and figures, then exit.")
@@ -52,44 +25,39 @@ def command(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of results (default: reproduced/NAME).",
-            metavar="DIR",
-            show_default=False,
+            "--out", "-o", help="Folder of results (default: reproduced/NAME)."
         ),
     ] = None,
     outputs: Annotated[
         Path | None,
         typer.Option(
             help="Folder of saved outputs of networks, for items of the PostMax paper "
-            "(default: a small network is trained on digits).",
-            metavar="DIR",
-            show_default=False,
+            "(default: a small network is trained on digits)."
         ),
     ] = None,
-    backend: Annotated[
-        str,
-        typer.Option(
-            help="Where the cells of a study run: loky (processes on this machine), "
-            "ray, dask or sequential."
-        ),
-    ] = "loky",
-    address: Annotated[
-        str | None, typer.Option(help="Address of a running Ray or Dask cluster.")
-    ] = None,
-    jobs: Workers = -1,
+    jobs: Jobs = -1,
+    backend: Backend = "loky",
 ) -> None:
     """Recompute a table or figure of a paper, next to the published numbers.
 
-    Needs the extra bench; openset doctor says whether it is installed.
-    """
-    # Imported here: extras may be missing, and --help should be fast.
-    from openset import bench, reproduce  # noqa: PLC0415
+    The same command continues a run that was interrupted.
 
+        openset reproduce --list
+        openset reproduce openauc-table1
+        openset reproduce class-imbalance-small --out runs/imbalance
+        openset reproduce postmax-table1 --outputs outputs
+    """
+    reproduce = openset.reproduce
     if name is None or listed:
-        OUT.print(_listing(reproduce.items()))
+        rows = []
+        for one in reproduce.items():
+            content = f"{one.paper}, {one.number}. {one.what}"
+            rows.append({"item": one.name, "content; needs; time": content})
+            rows[-1]["content; needs; time"] += f"\n{one.needs}; {one.time}"
+        table(rows, "Tables and figures of the papers")
         return
-    need_root("openset reproduce", root)
-    out = Path("reproduced") / name if out is None else out
+    _check.one_of("openset", "NAME", name, [one.name for one in reproduce.items()])
+    out = out or Path("reproduced") / name
     try:
         made = reproduce.run(
             name,
@@ -97,43 +65,18 @@ def command(
             root=root,
             outputs=outputs,
             backend=backend,
-            address=address,
             jobs=jobs,
-            watch=bench.live_progress,
+            watch=openset.bench.live_progress,
         )
-    except KeyboardInterrupt:
-        advice = "Run the same command again to continue."
-        raise KeyboardInterrupt(advice) from None
-    for shown in made.tables:
-        table = plain_table(escape(shown.title))
-        texts = shown.texts()
-        # Beside each column stand up to two spaces.
-        room = OUT.width - 2 * len(shown.columns) - 2
-        widths = column_widths([shown.columns, *texts], room)
-        for column, width in zip(shown.columns, widths, strict=True):
-            table.add_column(escape(column), width=width, overflow="fold")
-        for row in texts:
-            table.add_row(*map(escape, row))
-        OUT.print(table)
-        if shown.note:
-            OUT.print(escape(shown.note), highlight=False)
+    except (OSError, ValueError, ImportError) as error:  # data that cannot be had
+        text = "\n".join([f"error: {error}", *getattr(error, "__notes__", ())])
+        say(text, style="red", to=ERR)
+        raise typer.Exit(1) from error
+    for one in made.tables:
+        rows = (dict(zip(one.columns, row, strict=True)) for row in one.texts())
+        table(rows, one.title)
+        if one.note:
+            say(one.note)
     for note in made.notes:
-        OUT.print(escape(note), highlight=False)
-    OUT.say(escape(f"wrote {out / 'page.md'} and {out / 'results.json'}"))
-
-
-def _listing(items: "tuple[Item, ...]") -> Table:
-    """Show the items under their papers: what each is, what it needs and takes."""
-    table = plain_table("Tables and figures of the papers: openset reproduce ITEM")
-    table.add_column("item", no_wrap=True)  # copied: it stays on one line
-    table.add_column("content; requirements and duration", overflow="fold")
-    paper = ""
-    for item in items:
-        if item.paper != paper:
-            paper = item.paper
-            table.add_section()
-            table.add_row(f"[bold]{escape(paper)}[/bold]")
-        cost = f"{item.needs}; {item.time}" if item.needs != "nothing" else item.time
-        what = f"{escape(item.number)}. {escape(item.what)}"
-        table.add_row(item.name, f"{what}\n[dim]{escape(cost)}[/dim]")
-    return table
+        say(note)
+    say(f"wrote {out / 'page.md'} and {out / 'results.json'}")

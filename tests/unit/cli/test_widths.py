@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import Outputs, checks, protocols
+from openset import Outputs, checks
 from openset.cli import app
 from openset.cli._console import OUT
-from openset.protocols import Protocol
 from tests.checks.makers import scores
 
 LONG = "a-very-long-name-without-any-place-to-break-it-" * 3
@@ -35,62 +34,6 @@ def show(request, monkeypatch):
 
 def joined(text):
     return "".join(text.split())
-
-
-@pytest.mark.parametrize("words", [("protocols",), ("protocols", "list")])
-def test_published_protocols_keep_their_numbers(show, words):
-    text = show(*words)
-    for name in protocols.names():
-        for split in protocols.splits(name):
-            p = protocols.published(name, split)
-            assert f"{p.openness:.3f}" in text
-    for header in ("known", "unknown", "openness", "distinct"):
-        assert header in text
-    assert re.search(r"Medium, Hard +100 +34 +0\.075", text)
-
-
-@pytest.mark.parametrize(
-    "name", [n for n in protocols.names() if not n.startswith("imagenet")]
-)
-def test_a_published_protocol_is_shown_to_its_last_class(show, name):
-    for split in protocols.splits(name):
-        p = protocols.published(name, split)
-        text = joined(show("protocols", "show", name, split))
-        assert ",".join(map(str, p.known)) in _without_margins(text, p)
-        assert p.hash in text
-
-
-def _without_margins(text, p):
-    # Lines of a wrapped cell have nothing but spaces beside them; parts have names.
-    return text.replace(p.source, "").replace(p.source_of("unknown"), "")
-
-
-def test_lists_too_long_for_a_screen_say_where_the_rest_is(show):
-    assert "--json" in show("protocols", "show", "imagenet-21k-p", "Easy")
-    assert "--json" not in show("protocols", "show", "cub", "Easy")
-
-
-def test_long_names_are_folded_not_cut(show, tmp_path):
-    path = tmp_path / "p.json"
-    Protocol(known=[f"known-{LONG}"], unknown=[f"unknown-{LONG}"]).save(path)
-    text = joined(show("protocols", "show", path))
-    assert f"known1known-{LONG}" in text
-    assert f"unknown1unknown-{LONG}" in text
-    several = tmp_path / "draws.json"
-    protocols.holdout([f"{i}-{LONG}" for i in range(4)], 2, 2, repeats=2).save(several)
-    show("protocols", "show", several)
-
-
-def test_data_sets_keep_names_and_numbers(show, tmp_path):
-    from openset.datasets.catalogue import CATALOGUE  # noqa: PLC0415
-
-    text = show("datasets", "--root", tmp_path)
-    for source in CATALOGUE.values():
-        sizes = [n for n in (source.n_classes, source.n_samples) if n is not None]
-        numbers = "".join(f" +{size:,}" for size in sizes)
-        assert re.search(rf"{re.escape(source.name)}{numbers} ", text)
-    for title in ("Images", "Texts", "Tables of numbers"):
-        assert title in text
 
 
 def test_findings_are_printed_to_the_last_word(show, tmp_path):

@@ -1,0 +1,115 @@
+"""`openset protocols`."""
+
+import pytest
+
+from openset import protocols
+from openset.cli import main
+from openset.protocols import Draws, Protocol
+
+SIZES = ("--known", 6, "--unknown", 4)
+
+
+@pytest.mark.parametrize("words", [(), ("list",)])
+def test_all_published_protocols_are_listed(run, words):
+    text = run("protocols", *words)
+    assert set(protocols.names()) <= set(text.split())
+    assert "4 of 5" in text  # SVHN repeats a problem
+
+
+def test_the_list_as_json_has_every_split(run_json):
+    for found in run_json("protocols", "list"):
+        each = [protocols.published(found["name"], s["split"]) for s in found["splits"]]
+        assert found["n_distinct"] == Draws(each).n_distinct
+        assert [s["hash"] for s in found["splits"]] == [one.hash for one in each]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("cifar10", "0"), ("0, 6, 4, 9, 1, 7", "openness 0.134")),
+        (("cub",), ("cub/Easy",)),
+        (("imagenet-21k-p", "hard"), ("… (991 in --json)",)),
+    ],
+)
+def test_a_published_protocol_is_shown(run, words, said):
+    text = " ".join(run("protocols", "show", *words).split())
+    assert all(one in text for one in said)
+
+
+def test_a_protocol_can_be_shown_as_json(run):
+    text = run("protocols", "show", "cub", "Hard", "--json")
+    assert Protocol.from_json(text) == protocols.published("cub", "Hard")
+
+
+def test_a_file_is_shown_as_a_whole_or_one_by_its_number(run, tmp_path):
+    draws = protocols.holdout(10, 6, 4, repeats=3)
+    path = draws.save(tmp_path / "draws.json")
+    assert "3 protocols, 3 distinct" in run("protocols", "show", path)
+    assert f"hash {draws[2].hash}\n" in run("protocols", "show", path, 2)
+    text = run("protocols", "show", path, 1, "--json")
+    assert Protocol.from_json(text) == draws[1]
+
+
+def test_names_are_no_markup(run, tmp_path):
+    for repeats in ((), ("--repeats", 3)):
+        words = "[bold]cat,[red]dog,fox", "--known", 1, "--unknown", 1, *repeats
+        path = tmp_path / "[red]draws.json"
+        text = run("protocols", "holdout", *words, "--out", path)
+        assert all(one in text for one in ("[bold]cat", "[red]dog", f"wrote {path}"))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (
+            ("holdout", 10, *SIZES, "--seed", 3),
+            lambda: protocols.holdout(10, 6, 4, rng=3),
+        ),
+        (
+            ("holdout", "a,b, c", "--known", 2, "--unknown", 1, "--repeats", 4),
+            lambda: protocols.holdout(["a", "b", "c"], 2, 1, repeats=4),
+        ),
+        (
+            ("outlier", 5, "x,y", "--known", 3),
+            lambda: protocols.outlier(5, ["x", "y"], 3),
+        ),
+        (
+            ("operational", 14, *SIZES, "--surrogate", 3, "--tests", 2),
+            lambda: protocols.operational(14, 6, 3, 4, n_tests=2),
+        ),
+    ],
+)
+def test_commands_draw_what_the_library_draws(run, tmp_path, words, expected):
+    kind = type(expected())
+    assert kind.from_json(run("protocols", *words)) == expected()
+    path = tmp_path / "drawn.json"
+    assert f"wrote {path}" in run("protocols", *words, "--out", path)
+    assert protocols.load(path) == expected()
+
+
+def test_a_data_set_lends_its_classes(run):
+    drawn = Protocol.from_json(run("protocols", "holdout", "digits", *SIZES))
+    assert drawn.source == "digits"
+    assert drawn.is_complete
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("holdout 10 --known 8 --unknown 4", "at most 10, the number of classes"),
+        ("holdout 10 --known 6 --unknown 4 --out x.txt", "a .json file"),
+        ("holdout imagenot --known 1 --unknown 1", "one of 'digits'"),
+        ("outlier digits digits", "two data sets"),
+        ("show imagenot", "one of 'mnist'"),
+        ("show cub 4", "one of 'Easy'"),
+        ("show gone.json", "gone.json"),
+        ("show draws.json 3", "SPLIT must be one of '0', got '3'"),
+    ],
+)
+def test_what_is_refused(words, said, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    protocols.holdout(10, 6, 4).save(tmp_path / "draws.json")
+    with pytest.raises(SystemExit) as end:
+        main(["protocols", *words.split()])
+    assert end.value.code == 2
+    assert said in " ".join(capsys.readouterr().err.split())

@@ -1,6 +1,5 @@
 """What must be known before any test is imported."""
 
-import gc
 import os
 from importlib.util import find_spec
 from pathlib import Path
@@ -61,21 +60,6 @@ def pytest_sessionstart():
     """Forget what else the terminal can do, once pytest has chosen its own colours."""
     for name in ("TERM", "COLORTERM", "NO_COLOR"):
         os.environ.pop(name, None)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection():
-    """Spare the garbage collector what lives until the end: modules and tests.
-
-    It would go through a million objects again and again, a fifth of the time.
-    """
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.collect()
-        gc.freeze()
-        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,5 +1,6 @@
-"""Processes that die at a chosen point: just before the n-th change of a file."""
+"""Processes that die, and disks that are full, before the n-th change of a file."""
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -7,34 +8,9 @@ import sys
 from contextlib import contextmanager
 from pathlib import Path
 
-from openset import _io
-
 # Every call that changes a file system is announced to audit hooks beforehand.
 CHANGES = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod"}
-
-
-KILLED = 137
-
-
-@contextmanager
-def at(point, where, action):
-    """Call a function when a point of `_io` is reached for the first time.
-
-    `where` is a part of the path, if several files are written. Yields a list of the
-    path where it happened.
-    """
-    found = []
-
-    def look(reached, path):
-        if reached == point and where in str(path) and not found:
-            found.append(path)
-            action()
-
-    _io.observe(look)
-    try:
-        yield found
-    finally:
-        _io.observe(None)
+NEED_SPACE = {"open", "os.rename", "os.mkdir"}
 
 
 def forking():
@@ -48,9 +24,8 @@ def forking():
         [
             *("openset.bench._run", "sklearn.datasets", "array_api_compat.numpy"),
             *("tests.unit.bench.test_kill", "tests.train.test_run"),
-            "tests.rejector.test_files",
-            *("tests.unit.test_nothing_lost", "tests.train.test_nothing_lost"),
-            *("tests.integrations.test_torchmetrics", "openset.cli.train"),
+            *("tests.contract.test_files", "openset.cli.train"),
+            "tests.integrations.test_torchmetrics",
             "lightning_fabric",  # training imports it, which takes seconds
         ]
     )
@@ -68,16 +43,39 @@ def is_killed(target, *arguments):
 
 def die_before_change(count, folder, kinds=CHANGES):
     """From now on, let this process kill itself before a change in a folder."""
-    n_changes = 0
+    sys.addaudithook(_Looking(count, folder, kinds, _die))
 
-    def look(event, arguments):
-        nonlocal n_changes
-        if event in kinds and _is_change(event, arguments, folder):
-            n_changes += 1
-            if n_changes == count:
-                os.kill(os.getpid(), signal.SIGKILL)
 
-    sys.addaudithook(look)
+@contextmanager
+def disk_full_at_change(count, folder):
+    """Let a change in a folder fail; what is yielded says whether it came to that."""
+    looking = _Looking(count, folder, NEED_SPACE, _refuse)
+    sys.addaudithook(looking)  # for good: it cannot be taken away again
+    try:
+        yield looking
+    finally:
+        looking.kinds = ()
+
+
+def _die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _refuse():
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+class _Looking:
+    def __init__(self, count, folder, kinds, action):
+        self.count, self.folder = count, folder
+        self.kinds, self.action, self.is_reached = kinds, action, False
+
+    def __call__(self, event, arguments):
+        if event in self.kinds and _is_change(event, arguments, self.folder):
+            self.count -= 1
+            if self.count == 0:
+                self.is_reached = True
+                self.action()
 
 
 def _is_change(event, arguments, folder):

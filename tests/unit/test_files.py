@@ -7,96 +7,9 @@ import sys
 import threading
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from openset import _io, _locks
-
-FULL = Path("/dev/full")  # takes nothing, as a full disk does
-
-
-def fill(_):
-    with FULL.open("wb", buffering=0) as full:
-        full.write(b"more than fits")
-
-
-def too_short(_):
-    msg = "200000 requested and 25584 written"  # what NumPy says of a full disk
-    raise OSError(msg)
-
-
-@pytest.mark.parametrize(
-    ("writer", "said"), [(fill, "No space left"), (too_short, "25584 written")]
-)
-def test_a_full_disk_names_the_file_and_leaves_none(tmp_path, writer, said):
-    if writer is fill and not FULL.exists():
-        pytest.skip("this system has no /dev/full")
-    path = tmp_path / "scores.npz"
-    with pytest.raises(OSError, match=said) as caught:
-        _io.write(path, writer)
-    assert str(path) in str(caught.value)
-    with (
-        pytest.raises(OSError, match=said) as caught,
-        _io.replacing_folder(tmp_path / "outputs"),
-    ):
-        writer(None)
-    assert str(tmp_path / "outputs") in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_failure_leaves_no_empty_folders(tmp_path):
-    """Folders made for a file go with it; those that were there stay."""
-    (tmp_path / "old").mkdir()
-    for folder in (tmp_path / "new" / "inner", tmp_path / "old"):
-        with pytest.raises(OSError, match="25584 written"):
-            _io.write(folder / "scores.npz", too_short)
-        with (
-            pytest.raises(OSError, match="25584 written"),
-            _io.replacing_folder(folder / "outputs"),
-        ):
-            too_short(None)
-    assert [path.name for path in tmp_path.rglob("*")] == ["old"]
-
-
-def test_new_folders_with_something_in_them_stay(tmp_path):
-    def beside(_):
-        (tmp_path / "new" / "log.txt").touch()
-        too_short(None)
-
-    with pytest.raises(OSError, match="25584 written"):
-        _io.write(tmp_path / "new" / "scores.npz", beside)
-    assert [path.name for path in tmp_path.rglob("*.*")] == ["log.txt"]
-
-
-def test_a_folder_that_another_process_removes_again_is_made_again(
-    tmp_path, monkeypatch
-):
-    """It had made the folder, and its own write failed."""
-    removed = []
-    temporary = _io._temporary
-
-    def after_removal(make, path):
-        removed.append(path.parent)
-        path.parent.rmdir()
-        return temporary(make, path)
-
-    monkeypatch.setattr(_io, "_temporary", after_removal)
-    _io.put(tmp_path / "new" / "a.txt", "a")
-    with _io.replacing_folder(tmp_path / "other" / "b") as folder:
-        (folder / "b.txt").touch()
-    found = {str(p.relative_to(tmp_path)) for p in tmp_path.rglob("*.txt")}
-    assert found == {"new/a.txt", "other/b/b.txt"}
-    assert removed == [tmp_path / "new", tmp_path / "other"]
-
-
-def test_other_errors_are_left_as_they_are(tmp_path):
-    def of_another_file(_):
-        np.load(tmp_path / "absent.npy")
-
-    with pytest.raises(FileNotFoundError) as caught:
-        _io.write(tmp_path / "scores.npz", of_another_file)
-    assert caught.value.filename.endswith("absent.npy")
-
+from openset import _locks
 
 HOLDER = """
 import sys

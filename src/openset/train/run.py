@@ -252,7 +252,7 @@ class Run:
         line |= {"seconds": seconds, "samples_per_second": n / seconds} | curves
         self.log.append(line)
         if self.folder is not None:
-            with _io.appending(self.folder / "log.jsonl") as stream:
+            with (self.folder / "log.jsonl").open("ab") as stream:
                 stream.write(f"{json.dumps(line)}\n".encode())
         if self.tracker is not None:
             self.tracker.log(trackers.numbers(line), step=epoch)

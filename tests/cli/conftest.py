@@ -1,13 +1,14 @@
 """A folder with files of everything that commands read, and a way to run them."""
 
 import json
+import re
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from openset import Outputs, Rejector, detectors, selection
-from openset.cli import app
+from openset.cli import app, main
 
 CENTRES = np.vstack([3 * np.eye(3, 6), np.eye(1, 6, k=4)])
 
@@ -63,10 +64,10 @@ def run(files, monkeypatch):
     """Return a function that runs a command in the folder; it must succeed."""
     monkeypatch.chdir(files)
 
-    def call(*words, code=0):
+    def call(*words, code=0, stream="stdout"):
         result = CliRunner().invoke(app, list(map(str, words)), prog_name="openset")
         assert result.exit_code == code, (result.output, result.exception)
-        return result.stdout
+        return getattr(result, stream)
 
     return call
 
@@ -75,3 +76,20 @@ def run(files, monkeypatch):
 def run_json(run):
     """Return a function that runs a command and reads its JSON."""
     return lambda *words, code=0: json.loads(run(*words, "--json", code=code))
+
+
+@pytest.fixture
+def fails(files, monkeypatch, capsys):
+    """Return a function that runs a command, which must end with one error."""
+    monkeypatch.chdir(files)
+
+    def call(*words, printed=False):
+        with pytest.raises(SystemExit) as end:
+            main(list(map(str, words)))
+        found = capsys.readouterr()
+        assert end.value.code == 2
+        assert bool(found.out) == printed
+        assert "Traceback" not in found.err
+        return " ".join(re.sub("[─│╭╮╰╯]", "", found.err).split())
+
+    return call

@@ -61,8 +61,8 @@ class Bold(str):
 
 
 def say(text: object, *, style: str = "", to: Console = OUT) -> None:
-    """Print a sentence, which the terminal wraps; brackets in names are no markup."""
-    to.print(Text(str(text), style=style), soft_wrap=True)
+    """Print a sentence; in a file it is one line. Brackets in names are no markup."""
+    to.print(Text(str(text), style=style), soft_wrap=not to.is_terminal)
 
 
 def warn(text: object) -> None:

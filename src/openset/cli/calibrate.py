@@ -1,87 +1,22 @@
 """`openset calibrate`."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 
-from openset import _io, selection, thresholds
+import openset
 from openset._progress import bar
-from openset._types import CalibrationError, CalibrationWarning
-from openset.cli._calibration_data import (
-    compare_labels,
-    from_run,
-    need_surrogate,
-    read_known,
-    read_labelled,
-)
-from openset.cli._calibration_options import (
-    cost_options,
-    read_alpha,
-    target_options,
-)
-from openset.cli._calibration_report import (
-    document,
-    print_choice,
-    print_magnitudes,
-    print_report,
-    print_test,
-)
-from openset.cli._console import OUT, OnlyJson, print_json
-from openset.cli._detector_options import Train, need_training, recipe
-from openset.cli._errors_in_options import naming
-from openset.detectors import Detector, Fitted
-from openset.metrics.counts import Alpha
-from openset.outputs import Outputs
-from openset.rejector import Rejector
-from openset.rejector.files import check_destination
-from openset.selection import Choice
-
-EPILOG = """[bold]Examples[/bold]
-
-openset calibrate --train train.npz --known val.npz --surrogate near.npz \\
-    --surrogate far.npz --test test.npz --out rejector/
-
-openset calibrate --run runs/a --out rejector/
-
-openset calibrate --known val.npz --surrogate negatives.npz -d energy \\
-    --out rejector/
-
-openset calibrate --train train.npz --known val.npz --objective conformal \\
-    --target 0.05 --out rejector/
-
-openset calibrate --train train.npz --known val.npz --surrogate far.npz \\
-    --sets 0.9 --out rejector/"""
-
-_AUTO = "auto"
-
-# Arguments of the library, by the option they come from.
-_OPTIONS = {
-    "objective": "--objective",
-    "alpha": "--alpha",
-    "fpr": "--target",
-    "tpr": "--target",
-    "error_rate": "--target",
-    "missed_unknown": "--missed-unknown",
-    "false_unknown": "--false-unknown",
-    "confusion": "--confusion",
-    "known": "--known",
-    "surrogate": "--surrogate",
-    "sets": "--sets",
-}
+from openset.cli._options import Detectors, Json, Train, made, read, refuse
+from openset.cli._terminal import ERR, OUT, pick, print_json, say, table
+from openset.cli.predict import sentence, shares_of
 
 
-@naming("openset calibrate", _OPTIONS)
 def command(
     out: Annotated[
-        str,
-        typer.Option(
-            metavar="PATH",
-            help="Folder to write the rejector to.",
-        ),
+        str, typer.Option("--out", "-o", help="Folder to write the rejector to.")
     ],
     known: Annotated[
         Path | None,
@@ -95,74 +30,45 @@ def command(
     run: Annotated[
         Path | None,
         typer.Option(
-            help="A folder written by openset train. Its outputs are used for "
-            "--train, --known and --test, and --surrogate is left-out, unless you "
-            "give these options."
+            help="A folder of openset train: its outputs are --train, --known and "
+            "--test, and --surrogate is left-out, unless you give these options."
         ),
     ] = None,
-    detector: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--detector",
-            "-d",
-            help="A detector, such as knn or knn:k=5; may be repeated. Several are "
-            "compared on kinds of surrogate samples that are held out in turn; the "
-            "rejector uses a consensus (the mean rank by some of them), unless a "
-            "single one is clearly better. auto, the default, is msp, maxlogit, "
-            "rmds, vim and osnn, except those that need arrays which are missing.",
-        ),
-    ] = None,
+    detector: Detectors = None,
     surrogate: Annotated[
         list[str] | None,
         typer.Option(
-            help="Outputs of samples of no known class, to choose the threshold "
-            "with; their groups name the kinds. Or synthetic ones: mixup (mixtures "
-            "of known samples) or left-out (known classes that are left out in "
-            "turn). May be repeated. Default: none, which only at_tpr and conformal "
-            "allow."
+            help="Outputs of samples of no known class, to choose the threshold with; "
+            "their groups name the kinds. Or synthetic ones: mixup (mixtures of known "
+            "samples) or left-out (known classes that are left out in turn). May be "
+            "repeated."
         ),
     ] = None,
     objective: Annotated[
-        str | None,
+        str,
         typer.Option(
             help="How the threshold is chosen: osa (best open-set accuracy), "
-            "worst_group (best for the hardest kind), by_cost (lowest cost), at_fpr, "
-            "at_tpr (a given rate, see --target) or conformal (a bound on rejected "
-            "known samples). Default: osa."
+            "worst_group (best for the hardest kind), by_cost:missed_unknown=10 "
+            "(lowest cost; also false_unknown, confusion), at_fpr:fpr=0.05 (share of "
+            "unknown samples accepted), at_tpr:tpr=0.95 (share of known samples "
+            "accepted) or conformal:error_rate=0.05 (bound on rejected known samples). "
+            "The last two need no unknown samples."
         ),
-    ] = None,
+    ] = "osa",
     alpha: Annotated[
         str,
         typer.Option(
-            help="Share of known samples you expect in operation; counts: their "
-            "share in the calibration data."
+            help="Share of known samples you expect in operation; counts: their share "
+            "in the calibration data."
         ),
     ] = "0.5",
-    target: Annotated[
+    sets: Annotated[
         float | None,
         typer.Option(
-            help="Rate to reach: for at_fpr, share of unknown samples accepted "
-            "(default: 0.05); for at_tpr, share of known samples accepted (0.95); "
-            "for conformal, share of known samples rejected (0.05)."
-        ),
-    ] = None,
-    missed_unknown: Annotated[
-        float | None,
-        typer.Option(
-            help="For by_cost: cost of accepting an unknown sample (default: 1)."
-        ),
-    ] = None,
-    false_unknown: Annotated[
-        float | None,
-        typer.Option(
-            help="For by_cost: cost of rejecting a known sample (default: 1)."
-        ),
-    ] = None,
-    confusion: Annotated[
-        float | None,
-        typer.Option(
-            help="For by_cost: cost of accepting a known sample with the wrong class "
-            "(default: 1)."
+            metavar="SHARE",
+            help="Also calibrate prediction sets: for each accepted sample, the "
+            "classes it may belong to. The share of the accepted known samples whose "
+            "set must contain their class, such as 0.9.",
         ),
     ] = None,
     accept_risk: Annotated[
@@ -173,137 +79,69 @@ def command(
             "everything (CAL001, CAL002; default: stop with an error).",
         ),
     ] = False,
-    sets: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Also calibrate prediction sets: for each accepted sample, the "
-            "classes it may belong to. The share of the accepted known samples whose "
-            "set must contain their class, such as 0.9 (default: no sets).",
-        ),
-    ] = None,
     test: Annotated[
         Path | None,
         typer.Option(help="Labelled test outputs: also print the results on them."),
     ] = None,
-    as_json: OnlyJson = False,
+    as_json: Json = False,
 ) -> None:
-    """Choose a threshold on validation and surrogate data, and save a rejector."""
-    # Check all options before the work starts.
+    """Choose a threshold on validation and surrogate data, and save a rejector.
+
+    Several detectors are compared on kinds of surrogate samples that are held out in
+    turn; the rejector uses a consensus (the mean rank by some of them), unless a single
+    one is clearly better. Without --detector these are msp, maxlogit, rmds, vim and
+    osnn, except those that need arrays which are missing.
+
+        openset calibrate --train train.npz --known val.npz --surrogate near.npz --surrogate far.npz --test test.npz --out rejector/
+        openset calibrate --run runs/a --out rejector/
+        openset calibrate --known val.npz --surrogate negatives.npz -d energy --out rejector/
+        openset calibrate --train train.npz --known val.npz --objective conformal:error_rate=0.05 --out rejector/
+        openset calibrate --train train.npz --known val.npz --surrogate far.npz --sets 0.9 --out rejector/
+    """  # noqa: E501  # commands can be pasted
+    from openset.rejector.files import check_destination  # noqa: PLC0415  # slow
+
+    check_destination(out, caller="openset calibrate", name="--out")  # before the work
     if run is not None:
-        train, known, surrogate, test = from_run(run, train, known, surrogate, test)
+        parts = run / "outputs"
+        train, known = train or parts / "train.npz", known or parts / "validation.npz"
+        surrogate = surrogate or ["left-out"]
+        if test is None and (parts / "test.npz").exists():
+            test = parts / "test.npz"
     if known is None:
-        msg = (
-            "openset calibrate: --known must be given, got none. Give labelled outputs "
-            "that were not trained on, or a training folder: --run"
-        )
+        msg = "--known must be given, or --run"
         raise typer.BadParameter(msg)
-    check_destination(out, caller="openset calibrate", name="--out")
-    costs = {
-        "missed_unknown": missed_unknown,
-        "false_unknown": false_unknown,
-        "confusion": confusion,
-    }
-    options = target_options(objective, target)
-    options |= cost_options(objective, costs)
-    thresholds.check_options("openset calibrate", objective or "osa", options)
-    weight = read_alpha(alpha)
-    tested = None if test is None else read_labelled(test)
-    training = None if train is None else Outputs.load(train)
-    validation, unknowns = read_known(known, surrogate or [])
-    if train is not None and training is not None:
-        compare_labels(train, training)
-    recipes = _recipes(detector or [_AUTO], training, unknowns)
-    with _io.naming(train or known):
-        fitted = _fitted(recipes, training, named=detector or ())
-    source = _source(fitted, validation, unknowns, objective, weight)
-    with warnings.catch_warnings():  # they are printed below
-        warnings.simplefilter("ignore", CalibrationWarning)
-        rejector = Rejector.calibrate(
-            source,
+    tested = openset.Outputs.load(test) if test else None
+    if tested is not None:
+        refuse(tested.labels is None, f"{test} has no labels: use openset predict")
+    training = openset.Outputs.load(train) if train else None
+    validation, unknowns = _samples(known, surrogate or [])
+    fitted = _fitted(detector or ["auto"], training, has_unknowns=bool(unknowns))
+    weight, choice = read(alpha), None
+    if len(fitted) > 1:
+        refuse(not unknowns, "--surrogate must be given to choose among detectors")
+        choice = openset.selection.choose(
+            fitted,
+            known=validation,
+            surrogate=openset.Outputs.concat(unknowns),
+            alpha=weight,
+        )
+    with warnings.catch_warnings():  # cautions are printed below
+        warnings.simplefilter("ignore", openset.CalibrationWarning)
+        rejector = openset.Rejector.calibrate(
+            choice or next(iter(fitted.values())),
             known=validation,
             surrogate=unknowns,
-            objective=objective or "osa",
+            objective=objective,
             alpha=weight,
             train=training,
             accept_risk=True,
             sets=sets,
-            **options,
         )
-    print_magnitudes(validation, unknowns)
-    print_report(rejector)
-    _need_no_collapse(rejector, accept_risk=accept_risk)
-    saved = str(rejector.save(out))
-    OUT.print(f"wrote {escape(saved)}", highlight=False)
-    on_test: dict[str, Any] | None = None
-    if tested is not None:
-        prices = options if objective == "by_cost" else None
-        on_test = print_test(rejector, tested, weight, prices)
-    if as_json:
-        print_json(document(rejector, source, saved, on_test))
-
-
-def _recipes(
-    wanted: list[str], training: Outputs | None, sets: list[Outputs]
-) -> dict[str, Detector]:
-    """Return the detectors to fit, by what they were called."""
-    if _AUTO in wanted:
-        names, reason = selection.suitable(training)
-        if len(names) > 1 and not sets:
-            names = names[:1]
-            reason = (
-                f"{names[0]}, as there are no unknown samples to compare detectors on"
-            )
-        OUT.print(f"detectors (auto): {reason}", highlight=False)
-        wanted = [*names, *(text for text in wanted if text != _AUTO)]
-    recipes = {text: recipe(text) for text in wanted}
-    need_training(recipes, training, caller="openset calibrate")
-    return recipes
-
-
-def _fitted(
-    recipes: Mapping[str, Detector],
-    training: Outputs | None,
-    *,
-    named: Sequence[str],
-) -> dict[str, Fitted]:
-    """Fit all detectors; one of ``auto`` that refuses the outputs is left out."""
-    fitted: dict[str, Fitted] = {}
-    refused: ValueError | None = None
-    for text in bar(recipes, "fitting"):
-        try:
-            fitted[text] = recipes[text].fit(training)
-        except ValueError as error:
-            if text in named:
-                raise
-            OUT.say(escape(f"{text} is left out: {error}"))
-            refused = refused or error
-    if refused is not None and not fitted:
-        raise refused
-    return fitted
-
-
-def _source(
-    fitted: Mapping[str, Fitted],
-    known: Outputs,
-    unknowns: list[Outputs],
-    objective: str | None,
-    alpha: Alpha,
-) -> Fitted | Choice:
-    """Return the only detector, or the choice among several, which is printed."""
-    if len(fitted) == 1:
-        if thresholds.needs_unknowns(objective or "osa"):
-            need_surrogate(unknowns, f"for --objective {objective or 'osa'}")
-        return next(iter(fitted.values()))
-    need_surrogate(unknowns, "to choose among detectors")
-    choice = selection.choose(
-        fitted, known=known, surrogate=Outputs.concat(unknowns), alpha=alpha
-    )
-    print_choice(choice)
-    return choice
-
-
-def _need_no_collapse(rejector: Rejector, *, accept_risk: bool) -> None:
+    if not as_json:
+        _print_report(rejector, choice)
+    for one in rejector.cautions:
+        style = "red" if one.severity == "error" else "yellow"
+        say(f"{one.code} {one.message}", style=style, to=ERR if as_json else OUT)
     errors = [one.code for one in rejector.cautions if one.severity == "error"]
     if errors and not accept_risk:
         msg = (
@@ -311,4 +149,119 @@ def _need_no_collapse(rejector: Rejector, *, accept_risk: bool) -> None:
             "at the data (labels, signs, surrogate), try another --detector or "
             "--objective, or take the threshold as it is: --accept-risk"
         )
-        raise CalibrationError(msg)
+        raise openset.CalibrationError(msg)
+    saved = rejector.save(out)
+    on_test = None if tested is None else _on_test(rejector, tested, weight)
+    if not as_json:
+        say(f"wrote {saved}")
+        if on_test:
+            _print_test(on_test)
+        return
+    threshold = rejector.threshold.to_dict()
+    del threshold["fingerprint"]  # hashes of the samples, for watch and the checks
+    recipe, rule = rejector.fitted.detector, rejector.sets
+    print_json(
+        {
+            "out": str(saved),
+            "detector": {"name": recipe.name, "params": recipe.params()},
+            "compared": list(choice.ranking) if choice else [],
+            "threshold": threshold,
+            "report": rejector.report.to_dict(),
+            "sets": rule.to_dict() if rule else None,
+            "test": on_test,
+        }
+    )
+
+
+def _samples(known: Path, surrogates: list[str]) -> tuple[Any, list[Any]]:
+    """Load the known samples, and each set of unknown samples as a group."""
+    validation, unknowns = openset.Outputs.load(known), []
+    if validation.labels is not None:
+        is_unknown = validation.labels == openset.UNKNOWN
+        swapped = "Are --known and --surrogate swapped?"
+        refuse(is_unknown.all(), f"{known} must have known samples. {swapped}")
+        if is_unknown.any():
+            unknowns = [_grouped(validation.take(is_unknown), known.stem)]
+            validation = validation.take(~is_unknown)
+    made_up = openset.selection.SYNTHETIC_KINDS
+    files = [Path(name) for name in surrogates if name not in made_up]
+    twice = len({path.resolve() for path in files}) < len(files)
+    refuse(twice, "--surrogate must be different files: samples would count twice")
+    stems = [path.stem for path in files]
+    for path in map(Path, surrogates):
+        if path not in files:
+            unknowns.append(openset.selection.synthetic(validation, str(path)))
+        else:
+            is_only = stems.count(path.stem) == 1
+            kind = path.stem if is_only else path.with_suffix("").as_posix()
+            unknowns.append(_grouped(openset.Outputs.load(path), kind))
+    return validation, unknowns
+
+
+def _grouped(outputs: Any, name: str) -> Any:
+    if outputs.groups is not None:
+        return outputs
+    return replace(outputs, groups=[name] * len(outputs))
+
+
+def _fitted(texts: list[str], training: Any, *, has_unknowns: bool) -> dict[str, Any]:
+    """Fit the detectors; one of ``auto`` that refuses the outputs is left out."""
+    fitted: dict[str, Any] = {}
+    suitable: tuple[str, ...] = ()
+    if "auto" in texts:
+        suitable, reason = openset.selection.suitable(training)
+        if not has_unknowns:
+            suitable = suitable[:1]
+            reason = f"{suitable[0]}, as there are no unknown samples to compare on"
+        say(f"detectors (auto): {reason}", to=ERR)
+    wanted = made([*suitable, *(one for one in texts if one != "auto")], training)
+    for text, one in bar(wanted.items(), "fitting", total=len(wanted)):
+        try:
+            fitted[text] = one.fit(training)
+        except ValueError as error:
+            if text not in suitable or (text == [*wanted][-1] and not fitted):
+                raise
+            say(f"{text} is left out: {error}", to=ERR)
+    return fitted
+
+
+def _on_test(rejector: Any, tested: Any, alpha: Any) -> dict[str, Any]:
+    """Return the rates on test data, and OOSA where there are known and unknown."""
+    scores = rejector.score(tested)
+    rejector.threshold.check_disjoint(scores, caller="openset calibrate --test")
+    has_both = scores.n_known and scores.n_unknown
+    done = rejector.operate(tested, alpha=alpha).to_dict() if has_both else {}
+    return shares_of(rejector.threshold.rates(scores)) | done
+
+
+def _print_report(rejector: Any, choice: Any) -> None:
+    report, detector = rejector.report, rejector.fitted.detector
+    if choice:
+        names = ("detector", "mean", "worst", "worst_group")
+        one = "the given unknown samples (one kind, so none is held out)"
+        where = "held-out kinds" if choice.n_kinds > 1 else one
+        title = f"Open-set accuracy on {where}, alpha {choice.alpha:g}"
+        table((pick(row, *names) for row in choice.ranking), title, bold=0)
+        say(f"chosen: {choice}")
+    parts = ", ".join(name for name, _ in getattr(detector, "parts", ()))
+    summary = [("detector", f"{detector.name}: {parts}" if parts else detector.name)]
+    summary += report.summary
+    if rejector.sets is not None:
+        summary.append(("prediction sets", str(rejector.sets)))
+    table({"On the calibration data": name, "": text} for name, text in summary)
+    if len(report.groups) > 1:
+        names = ("group", "n", "urr", "osa", "best", "loss")
+        said = f"alpha {report.alpha:.3g}; the worst: {report.worst_group}"
+        table((pick(row, *names) for row in report.groups), f"Unknowns, {said}")
+
+
+def _print_test(found: dict[str, Any]) -> None:
+    say(f"On the test data: {sentence(found)}")
+    if "oosa" in found:
+        names = ("group", "n", "urr", "oosa", "oracle", "gap")
+        rows = (pick(row, *names) for row in found["groups"])
+        alpha = f"alpha {found['alpha_test']:.3g}"
+        best = f"best with another threshold: {found['oracle']:.4f}"
+        interval = f"{found['low']:.4f}–{found['high']:.4f}"
+        said = f"Operational open-set accuracy (OOSA, {alpha})"
+        table(rows, f"{said}: {found['oosa']:.4f} ({interval}); {best}")

@@ -1,62 +1,29 @@
 """`openset predict`."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 
 import typer
-from numpy.typing import NDArray
-from rich.markup import escape
 
-from openset import _check, _io, shards
-from openset._types import UNKNOWN, InvalidSamplesError
-from openset.cli._cautions import print_cautions
-from openset.cli._console import ERRORS, OUT, Csv, Json, print_json
-from openset.cli._detector_options import Plugins
-from openset.cli._errors_in_options import RejectorPlace, keep_inputs, naming
-from openset.cli._lists import plain_table
-from openset.cli._shards import (
-    SHARD_OPTIONS,
+import openset
+from openset import _io
+from openset.cli._options import (
     Backend,
-    Format,
+    Invalid,
     Jobs,
-    backend_options,
-    need_folder,
+    Json,
+    Plugins,
+    RejectorPlace,
+    keep_inputs,
     refuse,
     run_shards,
 )
-from openset.outputs import Outputs
-from openset.rejector import Decisions, Invalid, Rejector
+from openset.cli._terminal import print_json, say, table, warn
 
-EPILOG = """[bold]Examples[/bold]
-
-openset predict rejector/ new.npz
-
-openset predict rejector/ new.npz --csv
-
-openset predict rejector/ new.npz --json
-
-openset predict rejector/ new.npz --out decisions.csv
-
-openset predict rejector/ new.npz --out decisions.npz
-
-openset predict rejector/ shards/ --out decisions/ --jobs 8
-
-openset predict rejector/ shards/ --out decisions/ --backend ray
-
-openset predict rejector/ new.npz --out decisions.csv --invalid reject"""
-
-_CALLER = "openset predict"
-_SHOWN = 10
-
-# Arguments of the library, by the option they come from.
-_OPTIONS = {
-    "plugins": "--plugin",
-    "invalid": "--invalid",
-    **SHARD_OPTIONS,
-}
+SHOWN = 10
 
 
-@naming("openset predict", _OPTIONS)
 def command(
     rejector: RejectorPlace,
     new: Annotated[
@@ -68,125 +35,106 @@ def command(
             "shards (.npz, .parquet, folders).",
         ),
     ],
-    as_csv: Csv = False,
-    as_json: Json = False,
-    place: Annotated[
+    out: Annotated[
         str | None,
         typer.Option(
             "--out",
-            metavar="PATH",
+            "-o",
             help="Write to this .csv or .npz file; for shards, a folder or a URL.",
         ),
     ] = None,
-    format_: Format = None,
-    jobs: Jobs = None,
-    backend: Backend = None,
-    invalid: Annotated[
-        str,
-        typer.Option(
-            metavar="error|reject",
-            help="What to do with samples that have NaN or no single largest logit: "
-            "error (stop; of shards, those with such samples fail), or reject (decide "
-            "-1, mark them in a column, and count them).",
-        ),
-    ] = "error",
+    invalid: Invalid = "error",
+    as_json: Json = False,
+    jobs: Jobs = -1,
+    backend: Backend = "loky",
     plugin: Plugins = None,
 ) -> None:
     """Classify samples, or reject them as unknown (-1).
 
-    For a folder of shards, --out gets one file of decisions per shard, as soon as the
-    shard is finished. Run the same command again to continue.
+    Of labelled samples, the shares that are accepted and rejected are printed. For a
+    folder of shards, --out gets one file of decisions per shard, as soon as the shard
+    is finished; run the same command again to continue.
+
+        openset predict rejector/ new.npz
+        openset predict rejector/ new.npz --out decisions.csv
+        openset predict rejector/ new.npz --invalid reject --json
+        openset predict rejector/ shards/ --out decisions/ --jobs 8
     """
-    if as_csv + as_json + (place is not None) > 1:
-        msg = "openset predict: at most one of --csv, --json and --out can be given"
-        raise typer.BadParameter(msg)
-    _check.one_of(_CALLER, "--invalid", invalid, get_args(Invalid))
-    if shards.is_folder_of_shards(new):
-        found = shards.find(new)
-        folder = need_folder(_CALLER, place)
-        job = shards.Predict(
-            rejector,
-            format=format_ or "parquet",
-            plugins=tuple(plugin or ()),
-            invalid=cast(Invalid, invalid),
-        )
-        options = backend_options(_CALLER, backend=backend, jobs=jobs)
-        print_cautions(Rejector.load(rejector, plugins=plugin or ()), ERRORS)
-        run_shards(job, found, folder, **options)
+    if openset.shards.is_folder_of_shards(new):
+        refuse(not out, "--out must be given for a folder of shards: a folder or a URL")
+        options: dict[str, Any] = {"plugins": tuple(plugin or ()), "invalid": invalid}
+        job = openset.shards.Predict(rejector, **options)
+        run_shards(job, new, str(out), jobs=jobs, backend=backend)
         return
-    refuse(_CALLER, format_=format_, jobs=jobs, backend=backend)
-    out = None if place is None else Path(place)
-    if out is not None:
-        _check.ending("openset predict", out, [".csv", ".npz"])
-    keep_inputs(_CALLER, out, new)
-    opened = Rejector.load(rejector, plugins=plugin or ())
-    how = cast(Invalid, invalid)
+    keep_inputs(Path(out) if out else None, new)
+    loaded = openset.Rejector.load(rejector, plugins=plugin or ())
+    keep: Any = "keep" if invalid == "reject" else "error"
     try:
-        outputs = Outputs.load(new, invalid="keep" if how == "reject" else "error")
+        outputs = openset.Outputs.load(new, invalid=keep)
         with _io.naming(Path(new)):
-            decisions = opened.decide(outputs, invalid=how)
-    except InvalidSamplesError as error:
+            decisions = loaded.decide(outputs, invalid=invalid)
+    except openset.InvalidSamplesError as error:
         error.add_note("To answer such samples with unknown, use --invalid reject")
         raise
-    print_cautions(opened, ERRORS)
-    _say_invalid(decisions, outputs.ids)
-    if out is not None:
-        opened.save_decisions(out, decisions, outputs)
-        OUT.say(escape(f"wrote {out}"))
-    elif as_csv:
-        typer.echo(opened.csv(decisions, outputs), nl=False)
-    elif as_json:
-        print_json(
-            {
-                "n": len(decisions),
-                "n_rejected": decisions.n_rejected,
-                "n_invalid": decisions.n_invalid,
-                "decisions": opened.rows(decisions, outputs),
-            }
-        )
-    else:
-        _print(opened, decisions, outputs)
-
-
-def _say_invalid(decisions: Decisions, ids: NDArray[Any] | None) -> None:
-    if not decisions.n_invalid:
+    rows = loaded.rows(decisions, outputs)
+    n, n_invalid = len(decisions), decisions.n_invalid
+    counts = {"n": n, "n_rejected": decisions.n_rejected, "n_invalid": n_invalid}
+    shares = {}
+    if outputs.labels is not None and n_invalid < n:
+        scores = decisions.scores(outputs.labels)
+        shares = shares_of(loaded.threshold.rates(scores))
+        seen = loaded.threshold.fingerprint
+        if seen is not None and seen.is_of(scores):
+            warn("The threshold was chosen on these samples: new ones have more errors")
+    if n_invalid:
+        row = int(decisions.is_invalid.argmax())
+        first = rows[row].get("id", f"row {row}")
+        what = f"{n_invalid} of {n} samples are invalid and answered with unknown"
+        warn(f"{what}; the first: {first}")
+    if as_json:
+        print_json(counts | {"rates": shares, "decisions": rows})
         return
-    row = int(decisions.is_invalid.argmax())
-    name = "" if ids is None else f", {ids[row]}"
-    text = (
-        f"{decisions.n_invalid} of {len(decisions)} samples are invalid and answered "
-        f"with unknown; the first: row {row}{name}"
-    )
-    ERRORS.say(f"[bold yellow]invalid:[/bold yellow] {escape(text)}")
+    n_unknown = decisions.n_rejected
+    said = f"{n_unknown} of {n} samples unknown ({n_unknown / n:.1%})"
+    if out:
+        loaded.save_decisions(out, decisions, outputs)
+        say(f"wrote {out}: {said}")
+    else:
+        table(map(_shown, range(n), rows[:SHOWN]), said)
+        if n > SHOWN:
+            say(f"... and {n - SHOWN} more samples: use --json or --out")
+    if shares:
+        say(sentence(shares))
 
 
-def _print(rejector: Rejector, decisions: Decisions, outputs: Outputs) -> None:
-    n = len(decisions)
-    title = f"{decisions.n_rejected} of {n} samples unknown"
-    title += f" ({decisions.n_rejected / n:.1%})"
-    if decisions.n_invalid:
-        title += f", {decisions.n_invalid} invalid"
-    table = plain_table(title)
-    rows = rejector.rows(decisions, outputs)
-    named = [one for one in ("group", "id") if one in rows[0]]
-    of_set = [one for one in ("set",) if one in rows[0]]
-    for column in ("row", *named, "decision", "name", *of_set, "knownness", "margin"):
-        if column in {*named, "name", "set"}:
-            table.add_column(column, overflow="fold")
-        else:
-            table.add_column(column, justify="right", no_wrap=True)
-    for i, row in enumerate(rows[:_SHOWN]):
-        is_invalid = row["invalid"]
-        table.add_row(
-            str(i),
-            *(escape(str(row[one])) for one in named),
-            str(row["decision"]),
-            escape(row["name"] + " (invalid)" * is_invalid),
-            *(escape("|".join(row[one])) for one in of_set),
-            "-" if is_invalid else f"{row['known']:.4g}",
-            "-" if is_invalid else f"{row['margin']:+.4g}",
-            style="yellow" if row["decision"] == UNKNOWN else None,
-        )
-    OUT.print(table)
-    if n > _SHOWN:
-        OUT.print(f"... and {n - _SHOWN} more samples: use --csv, --json or --out")
+def shares_of(rates: Any) -> dict[str, float]:
+    """Return the rates of a threshold, those of the sides it has samples of."""
+    found = {"tpr": rates.tpr, "ccr": rates.ccr} if rates.n_known else {}
+    return found | ({"urr": rates.urr} if rates.n_unknown else {})
+
+
+def sentence(shares: Mapping[str, float]) -> str:
+    """Say which shares of labelled samples are accepted and rejected.
+
+    Examples
+    --------
+    >>> sentence({"tpr": 0.95, "ccr": 0.9, "urr": 0.8})
+    '95.0% of the known samples accepted, 90.0% with the right class; 80.0% of the \
+unknown samples rejected'
+    """
+    parts = []
+    if "tpr" in shares:
+        right = f"{shares['ccr']:.1%} with the right class"
+        parts.append(f"{shares['tpr']:.1%} of the known samples accepted, {right}")
+    if "urr" in shares:
+        parts.append(f"{shares['urr']:.1%} of the unknown samples rejected")
+    return "; ".join(parts)
+
+
+def _shown(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of the table."""
+    name = row["name"] + " (invalid)" * row["invalid"]
+    first = {"row": number} | {n: row[n] for n in ("group", "id") if n in row}
+    sets = {"set": "|".join(row["set"])} if "set" in row else {}
+    last = {"known": row["known"], "margin": row["margin"]}
+    return first | {"decision": row["decision"], "name": name} | sets | last

@@ -1,46 +1,18 @@
 """`openset watch`."""
 
 import json
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.markup import escape
-from rich.table import Table
 
-from openset import _check
-from openset._io import is_url
-from openset.cli._console import ERRORS, OUT
-from openset.cli._detector_options import Plugins
-from openset.cli._errors_in_options import RejectorPlace, naming
-from openset.cli._lists import plain_table
-from openset.rejector import Rejector
-from openset.watch import Part, Verdict, Watch, read
-
-EPILOG = """[bold]Examples[/bold]
-
-openset watch rejector/ today.npz
-
-openset watch rejector/ --reference calibration.npz --window 500 \\
-    monday.npz tuesday.npz
-
-openset watch rejector/ traffic/ --window 1000 --html page.html
-
-openset watch rejector/ --reference lastweek.npz --all \\
-    --false-alarms 0.001 today.npz || ./notify.sh"""
-
-# Arguments of the library, by the option they come from.
-_OPTIONS = {
-    "false_alarms": "--false-alarms",
-    "window": "--window",
-    "plugins": "--plugin",
-}
+import openset
+from openset.cli._options import Plugins, RejectorPlace
+from openset.cli._terminal import Bold, say, table
 
 
-@naming("openset watch", _OPTIONS)
 def command(
-    folder: RejectorPlace,
+    rejector: RejectorPlace,
     new: Annotated[
         list[Path],
         typer.Argument(
@@ -56,21 +28,7 @@ def command(
             "(default: the known samples of the calibration)."
         ),
     ] = None,
-    false_alarms: Annotated[
-        float,
-        typer.Option(
-            help="Probability that a window gives an alarm although nothing "
-            "changed; higher finds smaller changes."
-        ),
-    ] = 0.01,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of samples per window (default: each file or folder is one "
-            "window). Samples after the last full window are not compared."
-        ),
-    ] = None,
-    whole: Annotated[
+    every: Annotated[
         bool,
         typer.Option(
             "--all",
@@ -78,25 +36,29 @@ def command(
             "operation (default: with its known samples only).",
         ),
     ] = False,
-    features: Annotated[
-        bool,
+    false_alarms: Annotated[
+        float,
         typer.Option(
-            "--features/--no-features",
-            help="Also compare features, if both the reference and the new samples "
-            "have them.",
+            help="Probability that a window gives an alarm although nothing changed; "
+            "higher finds smaller changes."
         ),
-    ] = True,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per line.")
-    ] = False,
+    ] = 0.01,
+    window: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of samples per window (default: each file or folder is one). "
+            "Samples after the last full window are not compared."
+        ),
+    ] = None,
     page: Annotated[
         Path | None,
         typer.Option(
-            "--html",
-            metavar="FILE",
-            help="Also write the result as a web page (.html).",
+            "--html", metavar="FILE", help="Also write the result as a web page."
         ),
     ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object per line.")
+    ] = False,
     plugin: Plugins = None,
 ) -> None:
     """Compare new samples with calibration samples; exit code 1 if they differ.
@@ -104,153 +66,52 @@ def command(
     The tests of a window compare the share of rejected samples (Fisher's exact test),
     the distribution of knownness (Kolmogorov-Smirnov) and the features (maximum mean
     discrepancy). The probability of a false alarm holds for all of them together.
-    """
-    if page is not None:
-        _check.ending("openset watch", page, [".html"])
-    rejector = Rejector.load(folder, plugins=plugin or ())
-    watch = _watch(
-        rejector, reference, whole=whole, features=features, false_alarms=false_alarms
+
+        openset watch rejector/ today.npz
+        openset watch rejector/ --reference calibration.npz --window 500 monday.npz tuesday.npz
+        openset watch rejector/ traffic/ --window 1000 --html page.html
+        openset watch rejector/ --reference lastweek.npz --all --false-alarms 0.001 today.npz || ./notify.sh
+    """  # noqa: E501  # commands can be pasted
+    verdicts = openset.watch.compare(
+        openset.Rejector.load(rejector, plugins=plugin or ()),
+        new,
+        reference=reference,
+        against="all" if every else "knowns",
+        window=window,
+        false_alarms=false_alarms,
     )
-    if window is None:
-        names = [path.name or str(path) for path in new]
-        if len(set(names)) < len(names):  # monday/a.npz and tuesday/a.npz
-            names = [str(path) for path in new]
-        verdicts = [_checked(watch, read(rejector, path)) for path in new]
-    else:
-        parts = (read(rejector, path) for path in new)
-        verdicts = list(watch.stream(parts, window))
-        if not verdicts:
-            msg = _check.must(
-                "at most the number of new samples, so that a window is full",
-                caller="openset watch",
-                name="--window",
-                got=window,
-                remedy="Use a smaller --window, or give more samples",
-            )
-            raise ValueError(msg)
-        names = [f"{v.start}…{v.start + v.n - 1}" for v in verdicts]
+    if page is not None:
+        title, windows = Path(rejector).name or rejector, list(verdicts.values())
+        facts = {"Compared with": str(reference or "the known calibration samples")}
+        openset.report.write_watch(
+            page, list(verdicts), windows, title=title, facts=facts
+        )
     if as_json:
-        for name, verdict in zip(names, verdicts, strict=True):
-            typer.echo(json.dumps({"window": name, **verdict.to_dict()}))
+        for name, one in verdicts.items():
+            typer.echo(json.dumps({"window": name, **one.to_dict()}))
     else:
-        OUT.print(_table(names, verdicts, false_alarms))
-        _say_invalid(names, verdicts)
-        _say_share(names, verdicts)
-    if page is not None:
-        _write_page(page, rejector, folder, reference, names, verdicts)
-        if not OUT.quiet:
-            ERRORS.say(f"wrote {escape(str(page))}")
-    if any(verdict.is_alarm for verdict in verdicts):
+        rows = [
+            {
+                "window": name if test is one.tests[0] else "",
+                "n": one.n,
+                "test": test.name,
+                "reference": test.reference,
+                "new": test.new,
+                "distance": test.distance,
+                "p": f"{test.p_value:.2g}",
+                "": Bold("alarm") if test.is_alarm else "ok",
+            }
+            for name, one in verdicts.items()
+            for test in one.tests
+        ]
+        table(rows, f"At most {100 * false_alarms:g}% of windows give a false alarm")
+        for name, one in verdicts.items():
+            of = f"{one.n_invalid} of {one.n + one.n_invalid} samples"
+            invalid = (
+                f"{of} are invalid (NaN, or no single largest logit), not compared"
+            )
+            for text in (one.n_invalid and invalid, one.prevalence, one.advice):
+                if text:
+                    say(f"{name}: {text}")
+    if any(one.is_alarm for one in verdicts.values()):
         raise typer.Exit(1)
-
-
-def _say_invalid(names: list[str], verdicts: list[Verdict]) -> None:
-    for name, verdict in zip(names, verdicts, strict=True):
-        if verdict.n_invalid:
-            of = verdict.n + verdict.n_invalid
-            text = (
-                f"{name}: {verdict.n_invalid} of {of} samples are invalid (NaN, or no "
-                "single largest logit) and not compared"
-            )
-            OUT.say(f"[bold yellow]invalid:[/bold yellow] {escape(text)}")
-
-
-def _say_share(names: list[str], verdicts: list[Verdict]) -> None:
-    """Print the share of unknown samples, what an alarm looks like, what to do."""
-    for name, verdict in zip(names, verdicts, strict=True):
-        for text in (verdict.prevalence, verdict.advice):
-            if text:
-                OUT.print(f"{escape(name)}: {text}", highlight=False)
-
-
-def _write_page(
-    page: Path,
-    rejector: Rejector,
-    folder: str,
-    reference: Path | None,
-    names: list[str],
-    verdicts: list[Verdict],
-) -> None:
-    from openset import report  # noqa: PLC0415  # the extra may be missing
-
-    known = f"the {rejector.threshold.n.known} known calibration samples"
-    report.write_watch(
-        page,
-        names,
-        verdicts,
-        title=folder.rstrip("/") if is_url(folder) else Path(folder).resolve().name,
-        facts={
-            "Rejector": f"{rejector.fitted.detector!r}, threshold {rejector.threshold}",
-            "Compared with": known if reference is None else str(reference),
-        },
-    )
-
-
-def _watch(
-    rejector: Rejector,
-    reference: Path | None,
-    *,
-    whole: bool,
-    features: bool,
-    false_alarms: float,
-) -> Watch:
-    if reference is not None:
-        before = read(rejector, reference)
-        if before.scores.n_known == 0 and not whole:
-            msg = (
-                f"openset watch: {reference} must hold samples labelled as known, got "
-                f"{len(before.scores)} unknown or unlabelled. Use --all if they were "
-                "recorded in operation"
-            )
-            raise ValueError(msg)
-        return Watch(
-            rejector.threshold,
-            before.scores,
-            features=before.features if features else None,
-            against="all" if whole else "knowns",
-            false_alarms=false_alarms,
-            rates=rejector.report.rates,
-        )
-    if whole:
-        msg = (
-            "openset watch: --reference must be given with --all, got none. The "
-            "unknown samples of a calibration do not represent operation: give "
-            "samples recorded there"
-        )
-        raise ValueError(msg)
-    return Watch.of(rejector, features=features, false_alarms=false_alarms)
-
-
-def _checked(watch: Watch, part: Part) -> Verdict:
-    return watch.check(part.scores, features=part.features, n_invalid=part.n_invalid)
-
-
-def _table(
-    names: Iterable[str], verdicts: Iterable[Verdict], false_alarms: float
-) -> Table:
-    share = f"{100 * false_alarms:g}%"
-    table = plain_table(f"At most {share} of windows give a false alarm")
-    table.add_column("window", overflow="fold")
-    for column in ("n", "test", "reference", "new", "distance", "p", ""):
-        left = column in {"test", ""}
-        table.add_column(column, justify="left" if left else "right", no_wrap=True)
-    for row in _rows(names, verdicts):
-        table.add_row(*row)
-    return table
-
-
-def _rows(names: Iterable[str], verdicts: Iterable[Verdict]) -> Iterator[list[str]]:
-    for name, verdict in zip(names, verdicts, strict=True):
-        head = [escape(name), str(verdict.n)]
-        for test in verdict.tests:
-            mark = "[bold red]alarm[/bold red]" if test.is_alarm else "ok"
-            values = (test.reference, test.new)
-            yield [
-                *head,
-                test.name,
-                *(f"{value:.4g}" for value in values),
-                f"{test.distance:+.3f}",
-                f"{test.p_value:.2g}",
-                mark,
-            ]
-            head = ["", ""]

@@ -1,7 +1,7 @@
 """From a fitted detector and validation samples to the fields of a rejector."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -82,6 +82,8 @@ def fields_of(
     of_known = scores.take(np.arange(len(known)))
     near = None if train is None else _near(fitted, train, known)
     made = report(scores, threshold, near=near)
+    if train is not None and "CAL007" not in made.codes:
+        made = replace(made, cautions=(*made.cautions, *_of_training(train)))
     rule_of_sets = None if sets is None else _rule(threshold, known, of_known, sets)
     _heed(made.cautions, accept_risk=accept_risk)
     return {
@@ -180,6 +182,20 @@ def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
         return leave_classes_out(fitted.detector, train, known, folds=folds)
     except ValueError:
         return None
+
+
+def _of_training(train: Outputs) -> Iterator[Caution]:
+    """Say if the labels of training samples are not the classes of the network."""
+    labels, logits = _xp.to_numpy(train.labels), _xp.to_numpy(train.logits)
+    right = float(np.mean(logits.argmax(axis=1) == labels))
+    commonest = float(np.bincount(labels).max() / labels.size)
+    if right < commonest < 1:
+        message = (
+            f"the predicted class is right for only {right:.1%} of the training "
+            f"samples ({commonest:.1%} belong to one class). Do the labels number the "
+            "classes as the network does, and are they in the order of its outputs?"
+        )
+        yield Caution("CAL007", message)
 
 
 def _heed(cautions: Sequence[Caution], *, accept_risk: bool) -> None:

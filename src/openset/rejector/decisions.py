@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from openset._types import UNKNOWN
+from openset.scores import Scores
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -66,3 +67,11 @@ class Decisions:
         if self.sets is None:
             return None
         return [np.flatnonzero(row).tolist() for row in self.sets]
+
+    def scores(self, labels: ArrayLike | None = None) -> Scores:
+        """Return the scores of the valid samples; without labels, they are unknown."""
+        valid = ~self.is_invalid
+        true = np.full(len(self), UNKNOWN) if labels is None else np.asarray(labels)
+        return Scores(
+            labels=true[valid], predicted=self.predicted[valid], known=self.known[valid]
+        )

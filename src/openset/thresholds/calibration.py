@@ -27,6 +27,7 @@ _NEAR = 0.02  # the same for known classes left out
 _FEW = 60  # samples of a side, or of a kind
 _CHANCE = 0.1  # share of the other classes' samples a network should get right at least
 _COVERED = 0.5  # share of the classes that calibration should have samples of
+_MOSTLY_KNOWN = 0.9  # weight of the known samples that needs an explanation
 _BLIND = 0.5  # AUROC of scores that know nothing
 
 # A rate that was asked for may well be at the edge of the scores.
@@ -133,6 +134,14 @@ class Report:
         name = _NAMES.get(rate.name, rate.name)
         yield "threshold", str(self.threshold)
         yield f"{name}, {weight}" if "osa" in rate.name else name, value
+        if self.alpha >= _MOSTLY_KNOWN and "osa" in rate.name:
+            yield (
+                weight,
+                f"expects {100 * (1 - self.alpha):.2g}% of the samples to be unknown, "
+                "so few are rejected. If a missed unknown costs more, "
+                "choose by cost, by_cost:missed_unknown=10; or choose the share of "
+                "known samples to accept, at_tpr:tpr=0.95",
+            )
         yield "known samples accepted", f"{rates.tpr:.1%}"
         if rates.n_unknown:
             yield "unknown samples rejected", f"{rates.urr:.1%}"

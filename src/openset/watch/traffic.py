@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from openset import _check, _io
-from openset._types import UNKNOWN
 from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.watch.verdict import Part, Verdict
@@ -49,14 +48,15 @@ def compare(
     how = {"false_alarms": false_alarms}
     if reference is not None:
         before = read(rejector, reference)
-        watch = Watch(
-            rejector.threshold,
-            before.scores,
-            features=before.features if features else None,
-            against=against,
-            rates=rejector.report.rates,
-            **how,
-        )
+        with _io.naming(Path(reference)):
+            watch = Watch(
+                rejector.threshold,
+                before.scores,
+                features=before.features if features else None,
+                against=against,
+                rates=rejector.report.rates,
+                **how,
+            )
     else:
         if against == "all":
             remedy = "The unknown samples of a calibration do not represent operation"
@@ -133,15 +133,9 @@ def _part(rejector: "Rejector", file: Path) -> Part | int:
     outputs = Outputs.load(file, invalid="keep")
     with _io.naming(file), np.errstate(all="ignore"):  # of infinite numbers
         decided = rejector.decide(outputs, invalid="reject")
-    valid = ~decided.is_invalid
-    if not valid.any():
+    if decided.is_invalid.all():
         return decided.n_invalid
-    labels = np.full(len(valid), UNKNOWN) if outputs.labels is None else outputs.labels
-    scores = Scores(
-        labels=labels[valid],
-        predicted=decided.predicted[valid],
-        known=decided.known[valid],
-    )
     features = outputs.features
-    kept = None if features is None else np.asarray(features)[valid]
-    return Part(scores, kept, decided.n_invalid)
+    if features is not None:
+        features = np.asarray(features)[~decided.is_invalid]
+    return Part(decided.scores(outputs.labels), features, decided.n_invalid)

@@ -3,11 +3,10 @@
 import json
 import re
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import Outputs, checks
+from openset import checks
 from openset.cli import app
 from openset.cli._console import OUT
 from tests.checks.makers import scores
@@ -48,37 +47,3 @@ def test_findings_are_printed_to_the_last_word(show, tmp_path):
         assert joined(finding.message) in text
         assert joined(finding.remedy) in text
         assert not finding.is_finding or finding.link in text
-
-
-@pytest.mark.parametrize("width", [50, 60, 80, 120])
-def test_tables_of_a_calibration_keep_names_and_numbers(width, monkeypatch, tmp_path):
-    rng = np.random.default_rng(0)
-    labels = np.arange(120) % 3
-    known = 4 * np.eye(3)[labels] + rng.normal(size=(120, 3))
-    groups = np.array([LONG, "[near]"])[np.arange(60) % 2]
-    unknown = Outputs(logits=rng.normal(size=(60, 3)), groups=groups).as_unknown()
-    known = Outputs(logits=known, labels=labels, groups=labels)
-    words = ["calibrate", "-d", "msp", "-d", "energy", "--accept-risk"]
-    for name, outputs in {
-        "known": known.take(slice(60)),
-        "surrogate": unknown.take(slice(30)),
-        "test": Outputs.concat(
-            [known.take(slice(60, 120)), unknown.take(slice(30, 60))]
-        ),
-    }.items():
-        words += [f"--{name}", str(outputs.save(tmp_path / f"{name}.npz"))]
-    monkeypatch.setattr(OUT, "_width", width)
-    result = CliRunner().invoke(app, [*words, "--out", str(tmp_path / "rejector")])
-    assert result.exit_code == 0, result.output
-    rows = [line for line in result.output.splitlines() if line.startswith(" ")]
-    text = "\n".join(rows)
-    assert max(map(len, rows)) <= width
-    assert "…" not in text, "something was cut to fit"
-    written = json.loads((tmp_path / "rejector" / "manifest.json").read_text())
-    for group in written["report"]["groups"]:
-        for number in ("urr", "osa", "best", "loss"):
-            assert f" {group[number]:.4f} " in text
-    for name in ("energy", "[near]", "together", "oracle"):
-        assert name in text
-    first = re.findall(r"^ (\S+)", text, flags=re.MULTILINE)
-    assert LONG in "".join(first), "the name is there, in several lines"

@@ -1,0 +1,219 @@
+"""`openset calibrate`: the library's rejector, printed and saved."""
+
+import json
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+
+from openset import Outputs, Rejector, detectors, selection, thresholds
+from openset.outputs import replaced
+from tests.cli.conftest import outputs
+
+BASE = "calibrate", "--known", "val.npz", "-d", "msp"
+FAR = *BASE, "--surrogate", "far.npz"
+
+
+def calibrated(known="val", surrogate="far", **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return Rejector.calibrate(
+            detectors.MSP().fit(),
+            known=Outputs.load(f"{known}.npz"),
+            surrogate=surrogate and Outputs.load(f"{surrogate}.npz"),
+            **options,
+        )
+
+
+@pytest.mark.parametrize(
+    ("words", "options"),
+    [
+        ((), {}),
+        (("--alpha", "counts"), {"alpha": "counts"}),
+        (
+            ("--objective", "by_cost:missed_unknown=5,confusion=2"),
+            {"objective": "by_cost", "missed_unknown": 5, "confusion": 2},
+        ),
+        (("--objective", "at_fpr:fpr=0.1"), {"objective": "at_fpr", "fpr": 0.1}),
+        (("--objective", "worst_group"), {"objective": "worst_group"}),
+        (("--sets", "0.9"), {"sets": 0.9}),
+    ],
+)
+def test_options_reach_the_library(run, run_json, tmp_path, words, options):
+    found = run_json(*FAR, *words, "--out", tmp_path / "r")
+    wanted, saved = calibrated(**options), Rejector.load(tmp_path / "r")
+    assert str(saved.threshold) == str(wanted.threshold)
+    assert found["report"] == json.loads(json.dumps(wanted.report.to_dict()))
+    assert found["sets"] == (wanted.sets and wanted.sets.to_dict())
+    text = " ".join(run(*FAR, *words, "--out", tmp_path / "r").split())
+    for name, _ in wanted.report.summary:
+        assert name.split(",")[0] in text
+    assert f"{wanted.report.rates.tpr:.1%}" in text
+    for one in wanted.cautions:
+        assert f"{one.code} {one.message}" in text
+
+
+def test_no_unknowns_are_needed_for_a_rate_of_known_samples(run, tmp_path):
+    words = *BASE, "--objective", "conformal:error_rate=0.1", "--out", tmp_path / "r"
+    run(*words)
+    assert Rejector.load(tmp_path / "r").threshold.target == 0.1
+    assert "CAL005" in run(*BASE, "--surrogate", "mixup", "--out", tmp_path / "m")
+
+
+def test_an_alpha_near_one_explains_itself(run, tmp_path):
+    words = *FAR, "--accept-risk", "--out", tmp_path / "r"
+    text = " ".join(run(*words, "--alpha", 0.98).split())
+    assert "2% of the samples to be unknown" in text
+    assert "by_cost:missed_unknown=10" in text
+    assert "at_tpr" in text
+    assert "at_tpr" not in run(*words, "--alpha", 0.8)
+
+
+def test_several_detectors_are_compared(run, run_json, tmp_path):
+    words = "calibrate", "--train", "train.npz", "--known", "val.npz"
+    words += ("--surrogate", "near.npz", "--surrogate", "far.npz", "--test", "test.npz")
+    found = run_json(*words, "--out", tmp_path / "r")
+    train, known, near, far, test = (
+        Outputs.load(f"{name}.npz") for name in ("train", "val", "near", "far", "test")
+    )
+    fitted = {
+        name: detectors.make(name).fit(train) for name in selection.suitable(train)[0]
+    }
+    unknown = Outputs.concat([near, far])
+    choice = selection.choose(fitted, known=known, surrogate=unknown)
+    assert found["compared"] == json.loads(json.dumps(choice.ranking))
+    done = Rejector.load(tmp_path / "r").operate(test)
+    assert found["test"]["oosa"] == done.oosa
+    assert found["test"]["groups"] == json.loads(json.dumps(done.groups))
+    text = run(*words, "--out", tmp_path / "r")
+    assert f"chosen: {choice}" in " ".join(text.split())
+    for row in done.groups:
+        assert f"{row['oosa']:.4f}" in text
+    assert f"{done.ccr:.1%} with the right class" in text
+    assert f"{done.urr:.1%} of the unknown samples rejected" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "hidden"),
+    [("val", "known", "unknown"), ("near", "unknown", " known")],
+)
+def test_test_data_of_one_side(run, tmp_path, name, shown, hidden):
+    words = "calibrate", "-d", "msp", "--known", "calibration.npz"
+    text = run(*words, "--test", f"{name}.npz", "--out", tmp_path / "r")
+    said = next(line for line in text.splitlines() if "On the test data" in line)
+    assert f"of the {shown} samples" in said
+    assert f"of the {hidden.strip()} samples" not in said
+
+
+def test_unknowns_come_from_every_place_and_count_once(run, files, tmp_path):
+    def kinds(*words):
+        run("calibrate", "-d", "msp", "--known", *words, "--out", tmp_path / "r")
+        return {row["group"] for row in Rejector.load(tmp_path / "r").report.groups}
+
+    assert kinds("calibration.npz") == {"near", "far"}
+    bare = Outputs.load(files / "far.npz")
+    bare = Outputs(logits=bare.logits, classes=bare.classes)
+    for folder in "ab":
+        bare.save(tmp_path / folder / "new.npz")
+    same = [tmp_path / folder / "new.npz" for folder in "ab"]
+    given = "--surrogate", same[0], "--surrogate"
+    named = {(tmp_path / folder / "new").as_posix() for folder in "ab"}
+    assert kinds("val.npz", *given, same[1]) == named
+    assert kinds("val.npz", *given, "mixup") == {"new", "synthetic:mixup"}
+    again = tmp_path / "b" / ".." / "a" / "new.npz"
+    run(*BASE, *given, again, "--out", tmp_path / "r", code=2)
+
+
+def test_a_training_folder_has_all_that_is_needed(run, fails, files, tmp_path):
+    for name, file in (("train", "train"), ("validation", "val"), ("test", "test")):
+        Outputs.load(files / f"{file}.npz").save(tmp_path / f"run/outputs/{name}.npz")
+    words = "calibrate", "--run", tmp_path / "run", "--out", tmp_path / "r"
+    text = run(*words)
+    assert "synthetic:left-out" in text
+    assert "On the test data" in text
+    run(*words, "--surrogate", "far.npz")
+    assert Rejector.load(tmp_path / "r").report.worst_group == "far"
+    shutil.rmtree(tmp_path / "run")
+    assert "no such file" in fails(*words)
+
+
+def test_a_threshold_that_collapses_is_not_saved_unless_the_risk_is_taken(
+    run, fails, files, tmp_path
+):
+    known = Outputs.load(files / "val.npz")
+    known.as_unknown().save(tmp_path / "same.npz")
+    words = *BASE, "--surrogate", tmp_path / "same.npz", "--alpha", "0.99"
+    words += ("--out", tmp_path / "r")
+    assert "CAL002 above." in fails(*words, printed=True)
+    assert not (tmp_path / "r").exists()
+    run(*words, "--accept-risk")
+    assert "CAL002" in Rejector.load(tmp_path / "r").report.codes
+
+
+def test_a_detector_of_auto_that_refuses_the_outputs_is_left_out(run, fails, tmp_path):
+    weight = np.eye(3, 8)
+
+    def save(name, n, unknown):
+        given = outputs(n, unknown, seed=n)
+        features = np.pad(given.features[:, :3], ((0, 0), (0, 5)))  # no residual: ViM
+        head = {"weight": weight, "bias": np.zeros(3)}
+        labels = given.labels
+        parts = {"logits": features @ weight.T, "features": features}
+        Outputs(labels=labels, **parts, **head).save(tmp_path / name)
+
+    for name, n, unknown in (("train", 300, 0), ("val", 200, 0), ("far", 99, 1)):
+        save(f"{name}.npz", n, unknown)
+    given = [tmp_path / f"{name}.npz" for name in ("train", "val", "far")]
+    words = "calibrate", "--train", given[0], "--known", given[1], "--surrogate"
+    words += (given[2], "--accept-risk", "--out", tmp_path / "r")
+    said = run(*words, stream="stderr")
+    assert "vim is left out: ViM.fit: features must be spread over" in said
+    assert "ViM.fit: features must be spread over" in fails(*words, "-d", "vim")
+
+
+def test_training_labels_of_other_classes_are_warned_of(run, files, tmp_path):
+    train = Outputs.load(files / "train.npz")
+    replaced(train, labels=(train.labels + 1) % 3).save(tmp_path / "other.npz")
+    words = *FAR, "--out", tmp_path / "r", "--train"
+    assert "CAL007" in run(*words, tmp_path / "other.npz")
+    assert "CAL007" not in run(*words, "train.npz")
+
+
+@pytest.mark.parametrize("options", [(), ("-d", "msp"), ("-d", "knn")])
+def test_samples_the_detector_was_fitted_on_are_refused(fails, tmp_path, options):
+    words = "calibrate", "--train", "train.npz", "--surrogate", "far.npz"
+    words += ("--out", tmp_path / "r", "--known", "train.npz", *options)
+    assert "got 300 of 300 known" in fails(*words)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("calibrate --out r", "--known must be given"),
+        ("calibrate --out r --known far.npz --surrogate val.npz", "swapped"),
+        ("calibrate --out r --known val.npz -d msp -d energy", "--surrogate must be"),
+        ("calibrate --out r --known val.npz -d msp", "surrogate must be given"),
+        ("calibrate --out r --known val.npz --surrogate far.npz -d knn", "for knn"),
+        ("calibrate --out r --known val.npz --surrogate mixpu -d msp", "mixpu"),
+        ("calibrate --out . --known val.npz --surrogate far.npz -d msp", "new folder"),
+        ("calibrate --out r --known val.npz --surrogate far.npz --alpha 2", "alpha"),
+        ("calibrate --out r --known val.npz -d msp --objective oza", "objective must"),
+        (
+            "calibrate --out r --known val.npz --objective at_tpr:fpr=1",
+            "must be one of tpr",
+        ),
+        (
+            "calibrate --out r --known val.npz --train near.npz --surrogate far.npz",
+            "known samples only",
+        ),
+    ],
+)
+def test_mistakes(fails, files, words, said):
+    assert said in fails(*words.split())
+    assert not (files / "r").exists()
+
+
+def test_help_explains_every_objective(run):
+    text = run("calibrate", "--help")
+    assert all(name in text for name in thresholds.objectives())

@@ -65,7 +65,7 @@ def run(tmp_path, monkeypatch, capsys):
             "Expecting property name enclosed in double quotes",
         ),
         ("score -d guests:BadSum --train train.npz test.npz", "ufunc 'add' did not"),
-        ("evaluate a_seed0.npz b_seed0.npz --sketch --level 7", "level"),
+        ("evaluate a_seed0.npz b_seed0.npz --sketch --level 7", "--sketch is for"),
         ("compare {method}_seed{seed}.npz --bootstrap -5", "bootstrap"),
     ],
 )

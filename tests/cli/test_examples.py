@@ -23,7 +23,7 @@ NOT_RUN = {
     "serve": "serves until it is stopped",
     "train": "wants data sets that are downloaded",
     "extract": "wants a trained network",
-    "export": "wants onnx, and is run in tests/unit/cli/test_export.py",
+    "export": "wants onnx, and is run in test_export.py",
     "report": "wants jinja2, and is run in tests/report",
     "bench study.yaml": "wants a study, and is run in tests/unit/cli/test_bench.py",
     "reproduce": "wants data sets, and is run in test_reproduce.py",

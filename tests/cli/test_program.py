@@ -142,7 +142,6 @@ def test_ctrl_c_leaves_the_old_file(folder, monkeypatch):
         (("evaluate", "msp.npz", "--json"), "msp.npz"),
         (("score", "-d", "msp", "new.npz"), "new.npz"),
         (("score", "-d", "knn", "new.npz", "--train", "val.npz"), "val.npz"),
-        (("export", "rejector", "--onnx"), "rejector/manifest.json"),
     ],
 )
 def test_results_do_not_replace_what_they_are_made_from(

@@ -5,10 +5,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
-from typer.testing import CliRunner
 
-from openset import Outputs, detectors
-from openset.cli import app
+from openset import detectors
 from openset.extract import Odin, load, run
 from tests.clip import save_small, tokenizer
 from tests.vision import declare_operators
@@ -85,29 +83,20 @@ def test_one_prompt_gives_the_model_s_own_logits(saved):
     assert_allclose(found.logits, theirs, rtol=1e-4, atol=1e-3)
 
 
-def test_mcm_from_the_shell(saved, tmp_path):
+def test_mcm_on_a_folder_of_images(saved, tmp_path):
     kind, folder, model, images = saved
     image, texts, scale = by_hand(kind, model, images)
-    for name, lines in (("names", CLASSES), ("prompts", PROMPTS)):
-        text = "\n".join(lines)
-        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
     photos = tmp_path / "photos"
     for row, pixels in enumerate(IMAGES):
         of = photos / ["cat", "dog", "red bird", "fish"][row % 4]
         of.mkdir(parents=True, exist_ok=True)
         Image.fromarray(pixels).save(of / f"{row}.png")
-    out = tmp_path / "o.npz"
-    words = [
-        "extract", f"hf:{folder}", photos, "--classes", tmp_path / "names.txt",
-        "--prompts", tmp_path / "prompts.txt", "--out", out, "--device", "cpu",
-    ]  # fmt: skip
-    done = CliRunner().invoke(app, [*map(str, words)], catch_exceptions=False)
-    assert done.exit_code == 0
-    said = " ".join(done.output.split())
+    network = load(f"hf:{folder}", classes=CLASSES, prompts=PROMPTS)
+    said = network.note
     assert f"logits are {scale:.6g} times the cosines" in said
     # Only a scale other than MCM's default must be given.
     assert ("mcm:temperature=" in said) == (kind == "siglip")
-    found = Outputs.load(out)
+    found = run(network, photos, device="cpu", progress=False)
     assert sorted(found.labels.tolist()) == [-1, 0, 0, 1, 2]
     fitted = detectors.make("mcm", temperature=scale).fit()
     rows = [int(str(one).rpartition("/")[2][0]) for one in found.ids]

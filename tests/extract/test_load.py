@@ -275,7 +275,7 @@ def test_a_network_gets_another_last_layer(tmp_path, monkeypatch):
     photos_of = coloured(tmp_path / "photos")
     train, head = tmp_path / "train.npz", tmp_path / "head.npz"
     (photos_of / "blue").rename(tmp_path / "blue")
-    options = ["--side", 32, "--device", "cpu"]
+    options = ["--pixels", "side=32", "--device", "cpu"]
     done = run("extract", NAME, photos_of, "--fit-head", head, "--out", train, *options)
     assert "last layer for 2 classes" in " ".join(done.output.split())
     fitted = Outputs.load(train)
@@ -315,11 +315,12 @@ def test_a_network_gets_another_last_layer(tmp_path, monkeypatch):
     )
     done = run(
         "export", tmp_path / "rejector", "--onnx", "--model", NAME, "--head", head,
-        "--side", 32, "--out", tmp_path / "open.onnx",
+        "--pixels", "side=32", "--out", tmp_path / "open.onnx",
     )  # fmt: skip
     assert "resized to 32 pixels, scaled to [0, 1]" in " ".join(done.output.split())
-    ((_, _, module), more), *_ = given
-    assert more["example"].shape[1:] == (3, 32, 32)
+    ((_, _, network), _), *_ = given
+    module, example = network.traced()
+    assert example.shape[1:] == (3, 32, 32)
     pixels = [np.asarray(Image.open(photos_of / name)) for name in found.ids]
     batch = np.stack(pixels).transpose(0, 3, 1, 2).astype(np.float32) / 255
     with torch.no_grad():

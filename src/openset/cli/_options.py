@@ -126,6 +126,26 @@ HigherIsUnknown = Annotated[
     ),
 ]
 # A trained network by name.
+NETWORKS = (
+    "A folder of openset train; an ONNX file; timm:NAME or hf:NAME (a model of the "
+    "Hugging Face hub, or its folder); package.module:name"
+)
+Model = Annotated[
+    str | None,
+    typer.Option(
+        help=f"Network to run before the rejector (default: none). {NETWORKS}."
+    ),
+]
+Pixels = Annotated[
+    str,
+    typer.Option(
+        metavar="side=N,mean=...,std=...",
+        help="For ONNX files and your own modules: height and width of the images, and "
+        "mean and standard deviation of each channel, for pixels in [0, 1]: "
+        "side=224,mean=0.485,0.456,0.406,std=0.229,0.224,0.225.",
+        show_default=False,
+    ),
+]
 Weights = Annotated[
     Path | None,
     typer.Option(
@@ -191,6 +211,20 @@ def read(text: str) -> Any:
     return text
 
 
+def pixels_of(text: str) -> dict[str, Any]:
+    """Read --pixels, as `extract.load` takes it.
+
+    Examples
+    --------
+    >>> pixels_of("side=32,mean=0.5,0.5,0.4")
+    {'side': 32, 'mean': (0.5, 0.5, 0.4)}
+    """
+    found = settings([text] if text else [])
+    for name in found.keys() & {"mean", "std"}:
+        found[name] = tuple(map(float, str(found[name]).split(",")))
+    return found
+
+
 def made(texts: Iterable[str], train: object = None) -> dict[str, Any]:
     """Make detectors, by what was typed; refuse those that need training outputs."""
     found = {}
@@ -233,6 +267,16 @@ def keep_inputs(out: Path | None, *inputs: str | Path | None) -> None:
             if one is not None and Path(one).exists() and out.samefile(one):
                 rule = "another file than those it is made from"
                 _check.fail("openset", "--out", rule, out)
+
+
+def say_step(rejector: Any) -> None:
+    """Warn that a rejector without its network relies on inputs that were perturbed."""
+    if rejector.input_step:
+        warn(
+            f"Its inputs were perturbed along a gradient in calibration "
+            f"({rejector.input_step}). It cannot check that for bare arrays: send "
+            "outputs of inputs perturbed the same way (openset extract --step)"
+        )
 
 
 def run_shards(

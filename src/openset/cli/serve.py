@@ -1,76 +1,35 @@
 """`openset serve`."""
 
 import hashlib
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from openset import extract, serve
-from openset.cli._cautions import print_cautions, print_step
-from openset.cli._console import ERRORS
-from openset.cli._detector_options import Plugins
-from openset.cli._errors_in_options import (
+import openset
+from openset.cli._options import (
     Head,
-    Mean,
+    Invalid,
+    Model,
+    Pixels,
+    Plugins,
     RejectorPlace,
-    Side,
-    Std,
     Weights,
-    naming,
-    numbers,
+    pixels_of,
+    say_step,
 )
-from openset.rejector import Rejector
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
-
-EPILOG = """[bold]Examples[/bold]
-
-openset serve rejector/ --port 8000
-
-openset serve rejector/ --model model.onnx --host 0.0.0.0
-
-openset serve rejector/ --model runs/openauc
-
-openset serve rejector/ --model timm:resnet50 --head head.npz
-
-openset serve rejector/ --workers 4 --log traffic/ --log-rate 0.01
-
-curl localhost:8000/predict/images -F files=@photo.png
-
-curl localhost:8000/predict -H 'Content-Type: application/json' \\
-    -d '{"logits": [[4, 0, 1]]}'
-
-curl localhost:8000/predict/npz --data-binary @outputs.npz"""
+from openset.cli._terminal import warn
 
 
 def command(
     folder: RejectorPlace,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="Network to run before the rejector; clients then post images or "
-            "inputs of the network (default: none, clients post its outputs). A "
-            "folder written by openset train; an ONNX file; timm:NAME, "
-            "torchvision:NAME, hf:NAME or package.module:name.",
-        ),
-    ] = None,
+    model: Model = None,
     weights: Weights = None,
     head: Head = None,
-    side: Side = None,
-    mean: Mean = "",
-    std: Std = "",
-    invalid: Annotated[
-        str,
-        typer.Option(
-            metavar="error|reject",
-            help="What to do with samples that have NaN, no single largest logit, or "
-            "are no images: error (refuse the request, 422), or reject (answer them "
-            "with unknown, marked as invalid, and the others as if alone).",
-        ),
-    ] = "error",
+    pixels: Pixels = "",
+    invalid: Invalid = "error",
     name: Annotated[
         str,
         typer.Option(
@@ -81,11 +40,11 @@ def command(
         Path | None,
         typer.Option(
             help="Folder to log a random part of the traffic to, for openset watch: "
-            "files traffic-*.npz with the network's outputs (default: no log).",
+            "files traffic-*.npz with the network's outputs."
         ),
     ] = None,
     log_rate: Annotated[
-        float, typer.Option(help="For --log: share of the samples that are logged.")
+        float, typer.Option(help="Share of the samples that are logged.")
     ] = 0.01,
     host: Annotated[
         str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")
@@ -95,7 +54,7 @@ def command(
     ] = 8000,
     max_megabytes: Annotated[
         float, typer.Option(min=0.001, help="Largest request body, in MiB.")
-    ] = serve.MAX_BYTES / 2**20,
+    ] = 32,
     workers: Annotated[
         int,
         typer.Option(
@@ -112,39 +71,40 @@ def command(
     Protocol (KServe, Triton). GET /metrics is for Prometheus, GET /healthz for health
     checks, GET /docs describes the interface. TLS, login and limits on clients are the
     work of a reverse proxy.
+
+        openset serve rejector/ --port 8000
+        openset serve rejector/ --model timm:resnet50 --head head.npz --host 0.0.0.0
+        openset serve rejector/ --workers 4 --log traffic/ --log-rate 0.01
+        curl localhost:8000/predict/images -F files=@photo.png
+        curl localhost:8000/predict --json '{"logits": [[4, 0, 1]]}'
+        curl localhost:8000/predict/npz --data-binary @outputs.npz
     """
     # Errors and cautions are reported once, not by each worker.
-    with naming("openset serve", {"plugins": "--plugin"}):
-        rejector = Rejector.load(folder, plugins=plugin or ())
-    print_cautions(rejector, ERRORS)
+    rejector = openset.Rejector.load(folder, plugins=plugin or ())
+    for caution in rejector.cautions:
+        warn(f"{caution.code} {caution.message}")
     if model is None:
-        print_step(rejector, ERRORS)
-    options: dict[str, Any] = {
+        say_step(rejector)
+    options = {
         "invalid": invalid,
         "name": name,
         "log": log,
         "log_rate": log_rate,
         "max_bytes": round(max_megabytes * 2**20),
     }
-    pixels = {"mean": mean, "std": std}
-    network: dict[str, Any] = {"weights": weights, "head": head, "side": side}
-    for key, text in pixels.items():
-        given = numbers("openset serve", f"--{key}", text) if text else None
-        network[key] = given
-    make = partial(_application, folder, tuple(plugin or ()), model, network, options)
-    named = [*options, *network, "host", "port", "workers"]
-    with naming("openset serve", {n: f"--{n.replace('_', '-')}" for n in named}):
-        serve.run(make, host=host, port=port, workers=workers)
+    how = {"weights": weights, "head": head, **pixels_of(pixels)}
+    make = partial(_application, folder, tuple(plugin or ()), model, how, options)
+    openset.serve.run(make, host=host, port=port, workers=workers)
 
 
 def _application(
     folder: str,
     plugins: tuple[str, ...],
     model: str | None,
-    network: dict[str, Any],
-    options: dict[str, Any],
-) -> "FastAPI":
-    found = None if model is None else extract.load(model, **network)
-    rejector = Rejector.load(folder, plugins=plugins)
+    how: Mapping[str, Any],
+    options: Mapping[str, Any],
+) -> Any:
+    network = None if model is None else openset.extract.load(model, **how)
+    rejector = openset.Rejector.load(folder, plugins=plugins)
     version = hashlib.sha256(rejector.threshold.to_json().encode()).hexdigest()[:16]
-    return serve.app(rejector, network=found, version=version, **options)
+    return openset.serve.app(rejector, network=network, version=version, **options)

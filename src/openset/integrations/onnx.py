@@ -26,6 +26,7 @@ with _extras.importing("openset.integrations.onnx", "onnx"):
     from onnx import ModelProto, TensorProto, compose, helper, numpy_helper
     from onnx import version_converter as versions
 
+    from openset.extract.network import Network
     from openset.extract.onnx_file import input_of_head, logits_of, read
 with _extras.importing("openset.integrations.onnx", "torch"):
     import torch
@@ -70,8 +71,8 @@ def export(
     path
         File to write; it is created only when complete and checked.
     model
-        The network: an ONNX file, or a torch module (exported first; this needs
-        `example`).
+        The network: an ONNX file, what :func:`openset.extract.load` opened, or a torch
+        module (exported first; this needs `example`).
     example
         Inputs of the torch module: a tensor, or a tuple of them. The first axis is the
         batch.
@@ -102,6 +103,8 @@ def export(
     if getattr(detector, "backend", None) == "faiss":
         rule = "'matmul', which gives the same numbers"
         _check.fail(_CALLER, "backend", rule, "'faiss'")
+    if isinstance(model, Network):
+        model, example = model.traced()
     if model is None:
         built = _decision(rejector, OPSET)
     else:

@@ -1,4 +1,4 @@
-"""`Predict` and `Score`: decisions of a rejector, scores of detectors, by shard."""
+"""`Extract`, `Predict`, `Score`: outputs, decisions and scores, by shard."""
 
 import hashlib
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _npz, detectors
+from openset import _check, _io, _npz, detectors, extract
 from openset._optional import optional
 from openset.detectors import Fitted
 from openset.outputs import Invalid as Keep
@@ -203,3 +203,52 @@ class Score(_Options):
         for name, file in zip(loaded, results, strict=True):
             Scores.concat([part[name] for part in parts]).save(file)
         return 0
+
+
+@dataclass(frozen=True)
+class Extract:
+    """Run a network on shards of images (``.tar``) or arrays (``.npy``).
+
+    For each shard a ``.npz`` of outputs is written. A finished shard has the same
+    outputs with ``invalid="keep"`` and without it: a run may go on with the other.
+
+    Parameters
+    ----------
+    network
+        What :func:`openset.extract.load` takes.
+    how
+        Options of :func:`openset.extract.load`, as pairs of name and value.
+    run
+        Options of :func:`openset.extract.run`, as pairs.
+    """
+
+    network: str
+    how: tuple[tuple[str, Any], ...] = ()
+    run: tuple[tuple[str, Any], ...] = ()
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the outputs depend on."""
+        kept = {**dict(self.how), **dict(self.run)}
+        head = kept.pop("head", None)
+        for name in ("batch_size", "device", "invalid"):  # do not matter
+            kept.pop(name, None)
+        paths = [Path(self.network) / "trained.json", Path(self.network)]
+        paths += [Path(head)] if head else []
+        files = [_io.sha256(path) for path in paths if path.is_file()]
+        about = {"kind": "extract", "network": self.network, "files": files}
+        return about | {name: repr(one) for name, one in kept.items()}
+
+    def files(self, name: str) -> list[str]:
+        """Return the name of the file of a shard."""
+        return [f"{name}.npz"]
+
+    def load(self) -> Any:
+        """Load the network."""
+        return extract.load(self.network, **dict(self.how))
+
+    def do(self, loaded: Any, shard: Path, results: list[Path]) -> int:
+        """Write the outputs of a shard."""
+        outputs = extract.run(loaded, shard, progress=False, **dict(self.run))
+        outputs.save(results[0])
+        return int(outputs.is_invalid.sum())

@@ -1,0 +1,63 @@
+"""`openset serve`: what reaches the server; the server itself is in tests/serve."""
+
+import pytest
+from starlette.testclient import TestClient
+
+from openset import Outputs, Rejector, serve
+from openset.cli import main
+
+
+@pytest.fixture
+def started(files, monkeypatch):
+    """Run the command without a server; return its application and addresses."""
+    found = {}
+    monkeypatch.chdir(files)
+    monkeypatch.setattr(serve, "run", lambda make, **how: found.update(how, make=make))
+
+    def call(*words):
+        with pytest.raises(SystemExit) as end:
+            main(["serve", *words])
+        return end.value.code, found
+
+    return call
+
+
+def test_options_reach_the_server(started, files, tmp_path):
+    words = "--port", "0", "--workers", "3", "--invalid", "reject", "--name", "mine"
+    log = tmp_path / "traffic"
+    code, found = started("rejector", *words, "--log", str(log), "--log-rate", "1")
+    assert (code, found.pop("port"), found.pop("workers")) == (0, 0, 3)
+    test = Outputs.load(files / "test.npz").take(slice(9))
+    logits = [*test.logits.tolist(), [float("nan")] * 3]
+    with TestClient(found["make"]()) as client:
+        answer = client.post("/predict", json={"logits": [*logits[:-1], [0, 0, 0]]})
+        assert client.get("/v2/models/mine").status_code == 200
+    decided = Rejector.load(files / "rejector").predict(test)
+    assert answer.json()["decisions"] == [*decided.tolist(), -1]
+    assert list(log.glob("traffic-*.npz"))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("missing", "missing"),
+        ("rejector --model missing", "which does not exist"),
+        ("rejector --log logs --log-rate 3", "rate"),
+        ("rejector --model tests.extract.test_data:small --pixels std=1,0,1", "std"),
+        ("rejector --invalid maybe", "'maybe' is not one of 'error', 'reject'"),
+    ],
+)
+def test_errors_come_before_anything_is_served(started, capsys, words, said):
+    code, found = started(*words.split())
+    if "make" in found:
+        with pytest.raises(ValueError, match=said):
+            found["make"]()
+    else:
+        assert code == 2
+        assert said in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_cautions_are_said_when_a_server_starts(started, capsys, files):
+    codes = {one.code for one in Rejector.load(files / "rejector").cautions}
+    started("rejector")
+    assert all(code in capsys.readouterr().err for code in codes)

@@ -112,7 +112,7 @@ def array(name: str, content: bytes) -> NDArray[Any]:
 
 
 def save(
-    path: Path,
+    target: Path | IO[bytes],
     arrays: Mapping[str, NDArray[Any]],
     about: Mapping[str, Any] | None = None,
 ) -> None:
@@ -123,12 +123,14 @@ def save(
     for name, one in arrays.items():
         if one.dtype.hasobject:
             got = f"dtype {one.dtype}"
-            _check.fail(str(path), name, "numbers or strings", got, error=TypeError)
-    members = dict(arrays)
+            _check.fail("save", name, "numbers or strings", got, error=TypeError)
+    members: dict[str, Any] = dict(arrays)
     if about is not None:
         members[_ABOUT] = np.array(json.dumps(about, allow_nan=False))
-    with _io.replacing(path) as temporary, temporary.open("wb") as stream:
-        np.savez(stream, **members)  # type: ignore[arg-type]
+    if isinstance(target, Path):
+        _io.write(target, lambda stream: np.savez(stream, **members))  # type: ignore[arg-type]
+    else:
+        np.savez(target, **members)
 
 
 def load(
@@ -156,15 +158,7 @@ def load(
     most
         Bytes that may be unpacked.
     """
-    if isinstance(source, Path) and not source.exists():
-        msg = f"{caller}: no such file: {source}"
-        raise FileNotFoundError(msg)
     place = source if isinstance(source, Path) else "the archive"
-    # np.load takes any file that is not a zip for a pickle: check first.
-    if not zipfile.is_zipfile(source):
-        seen = source if isinstance(source, Path) else io.BytesIO()
-        msg = f"{caller}: {place} {_why_no_archive(seen)}"
-        raise ArtefactError(msg)
     try:
         with zipfile.ZipFile(source) as archive:
             members = {i.filename.removesuffix(".npy"): i for i in archive.infolist()}
@@ -178,6 +172,9 @@ def load(
                 n: array(i.filename, unpacked(archive, i)) for n, i in members.items()
             }
         about = json.loads(str(found.pop(_ABOUT, "{}")))
+    except FileNotFoundError as error:
+        msg = f"{caller}: no such file: {place}"
+        raise FileNotFoundError(msg) from error
     except _DAMAGE as error:
         msg = f"{caller}: {place} is damaged or not a .npz archive ({error})"
         raise ArtefactError(msg) from error
@@ -187,100 +184,3 @@ def load(
         rule = f"an {kind} of schema 1"
         _check.fail(caller, str(place), rule, got, remedy, ArtefactError)
     return found, about
-
-
-def arrays(archive: zipfile.ZipFile) -> dict[str, NDArray[Any]]:
-    """Return every array of an archive, by name."""
-    return {
-        info.filename.removesuffix(".npy"): array(
-            info.filename, unpacked(archive, info)
-        )
-        for info in archive.infolist()
-    }
-
-
-def write(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write named arrays; object arrays, which would be pickled, raise an error."""
-    _need_plain(path, arrays)
-    _io.write(path, lambda stream: np.savez(stream, **arrays))  # type: ignore[arg-type]
-
-
-def to_bytes(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> bytes:
-    """Return what :func:`write` would write; `path` is for errors."""
-    _need_plain(path, arrays)
-    stream = io.BytesIO()
-    np.savez(stream, **arrays)  # type: ignore[arg-type]
-    return stream.getvalue()
-
-
-def _need_plain(path: Path | str, arrays: Mapping[str, NDArray[Any]]) -> None:
-    for name, array in arrays.items():
-        if array.dtype.hasobject:
-            msg = f"{path}: {name} must be numbers or strings, got dtype {array.dtype}"
-            raise TypeError(msg)
-
-
-def read(
-    caller: str, path: Path | str, *, content: bytes | None = None
-) -> dict[str, NDArray[Any]]:
-    """Read every array of a ``.npz``; damaged or pickled files raise ArtefactError.
-
-    With `content`, the bytes of the file, `path` is only used in errors.
-    """
-    source = Path(path) if content is None else io.BytesIO(content)
-    if isinstance(source, Path) and not source.exists():
-        msg = f"{caller}: no such file: {path}"
-        raise FileNotFoundError(msg)
-    # np.load takes any file that is not a zip for a pickle: check first.
-    if not zipfile.is_zipfile(source):
-        msg = f"{caller}: {path} {_why_no_archive(source)}"
-        raise ArtefactError(msg)
-    try:
-        with zipfile.ZipFile(source) as archive:
-            return arrays(archive)
-    except _DAMAGE as error:
-        why = f"is damaged or not a .npz archive ({error}). Write it again"
-        if "pickle" in str(error).lower():
-            why = (
-                f"must hold numbers and text, got an array of objects: {error}. Write "
-                "it again, text with dtype str instead of object"
-            )
-        msg = f"{caller}: {path} {why}"
-        raise ArtefactError(msg) from error
-
-
-def _why_no_archive(source: Path | io.BytesIO) -> str:
-    if isinstance(source, Path) and source.is_dir():
-        return "must be a file, got a folder"
-    with source.open("rb") if isinstance(source, Path) else source as stream:
-        stream.seek(0)
-        start = stream.read(6)
-    if start == b"\x93NUMPY":
-        return (
-            "must be a .npz archive of named arrays, got a single array. Write all "
-            "of them with np.savez"
-        )
-    if not start:
-        return "must be a .npz archive, got an empty file. Write it again"
-    return "is damaged or not a .npz archive. Write it again"
-
-
-def pick(
-    caller: str,
-    path: Path,
-    arrays: Mapping[str, NDArray[Any]],
-    *,
-    required: tuple[str, ...],
-    optional: tuple[str, ...],
-    remedy: str = "",
-) -> dict[str, NDArray[Any]]:
-    """Keep the arrays with expected names; raise if required ones are missing."""
-    missing = [name for name in required if name not in arrays]
-    if missing:
-        msg = (
-            f"{caller}: {path} must hold {', '.join(required)}; missing "
-            f"{', '.join(missing)} (it has {', '.join(sorted(arrays)) or 'nothing'})"
-            f"{'. ' if remedy else ''}{remedy}"
-        )
-        raise ArtefactError(msg)
-    return {name: arrays[name] for name in (*required, *optional) if name in arrays}

@@ -116,14 +116,14 @@ class FeatureMagnitudes:
         }
         if self.top_logits is not None:
             arrays["top_logits"] = self.top_logits.astype(np.float32)
-        _npz.write(Path(path), arrays)
+        _npz.save(Path(path), arrays)
         return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> tuple[Self, dict[str, Any]]:
         """Read what :meth:`save` wrote: the magnitudes, and the key."""
         caller = "FeatureMagnitudes.load"
-        arrays = _npz.read(caller, Path(path))
+        arrays, _ = _npz.load(caller, Path(path))
         try:
             top = arrays.get("top_logits")
             one = cls(

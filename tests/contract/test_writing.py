@@ -14,7 +14,7 @@ SAFE = {"replacing", "replacing_folder", "write", "put"}
 EXCEPTIONS = {
     ("_io.py", "write"): "opens the temporary file",
     ("_io.py", "replacing_folder"): "the list of files, in the temporary folder",
-    ("_npz.py", "to_bytes"): "into memory",
+    ("_npz.py", "save"): "in _io.write, or into memory",
     ("bench/_log_cells.py", "log_cells"): "an empty file as a mark",
     ("bench/_test_splits.py", "save"): "into the temporary folder of a network",
     ("bench/_worker.py", "_marked"): "a mark that only says what is running",

@@ -38,7 +38,7 @@ def main() -> None:
     rejector.save(folder / "rejector")
     new = drawn(40)
     decided = rejector.decide(new)
-    _npz.write(
+    _npz.save(
         folder / "rejector-expected.npz",
         {
             "logits": new.logits,

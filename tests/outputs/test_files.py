@@ -120,7 +120,7 @@ def test_what_is_wrong_inside_names_the_file(tmp_path):
     [
         ("other.npz", {"scores": [1]}, "must hold logits or features, got scores"),
         ("scores.npz", {"known": [1], "labels": [0]}, "These are scores already"),
-        ("logits.npy", [[1.0, 0.0]], "got a single array"),
+        ("logits.npy", [[1.0, 0.0]], "is damaged or not a .npz archive"),
         ("a.csv", None, r"got a \.csv file. Read its columns"),
         ("a.parquet", None, r"got a \.parquet file. Read its columns"),
         ("a.txt", None, "is damaged or not a .npz archive"),

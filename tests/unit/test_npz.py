@@ -77,7 +77,7 @@ def test_what_numpy_writes_is_read_as_numpy_reads_it(tmp_path):
     for save in (np.savez, np.savez_compressed):
         path = tmp_path / f"{save.__name__}.npz"
         save(path, **arrays)
-        found = _npz.read("test", path)
+        found, _ = _npz.load("test", path)
         with np.load(path) as theirs:
             assert found.keys() == set(theirs.files)
             for name, array in found.items():

@@ -242,7 +242,7 @@ class Fitted:
             recipe["layers"] = [list(pair) for pair in self.layers]
         arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}
         arrays |= {f"seen.{name}": hashes for name, hashes in self.seen.items()}
-        _npz.write(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
+        _npz.save(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
         return path
 
     @classmethod
@@ -254,7 +254,7 @@ class Fitted:
         (``"package.module:Class"``).
         """
         path = Path(path)
-        arrays = _npz.read("Fitted.load", path)
+        arrays, _ = _npz.load("Fitted.load", path)
         try:
             recipe = json.loads(str(arrays.pop("recipe")))
             kind, schema = recipe["kind"], recipe["schema"]

@@ -129,7 +129,7 @@ class LinearHead:
         _check.ending(f"{_CALLER}.save", path, [".npz"])
         names = np.array(list(self.classes), dtype=np.str_)
         arrays = {"weight": self.weight, "bias": self.bias, "classes": names}
-        _npz.write(path, arrays)
+        _npz.save(path, arrays)
         return path
 
     @classmethod
@@ -141,7 +141,7 @@ class LinearHead:
         """
         path, caller = Path(path), f"{_CALLER}.load"
         if path.suffix == ".npz":
-            found = _npz.read(caller, path)
+            found, _ = _npz.load(caller, path)
         else:
             arrays = [x.detach().float().numpy() for x in read_tensors(path).values()]
             found = {{2: "weight", 1: "bias"}.get(one.ndim, ""): one for one in arrays}

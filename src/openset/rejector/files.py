@@ -14,6 +14,7 @@ Then the manifest is replaced in one step: there is always a complete rejector.
 """
 
 import hashlib
+import io
 import json
 import platform
 import time
@@ -84,7 +85,9 @@ def save(rejector: "Rejector", folder: Path) -> Path:
         },
     }
     replaced = _state_of(folder)
-    content = _npz.to_bytes(folder, arrays)
+    stream = io.BytesIO()
+    _npz.save(stream, arrays)
+    content = stream.getvalue()
     digest = hashlib.sha256(content).hexdigest()
     name = f"state-{digest[:16]}.npz"
     manifest["state"] = {"file": name, "sha256": digest}
@@ -234,7 +237,8 @@ def _arrays(
     groups: dict[str, dict[str, NDArray[Any]]] = {
         group: {} for group in ("state", "seen", "reference", "network", "features")
     }
-    for key, array in _npz.read(_CALLER, path, content=content).items():
+    loaded, _ = _npz.load(path, io.BytesIO(content))
+    for key, array in loaded.items():
         group, _, inner = key.partition(".")
         groups[group][inner] = array
     return groups

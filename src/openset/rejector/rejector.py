@@ -402,7 +402,7 @@ class Rejector:
         path = Path(path)
         _check.ending("Rejector.save_decisions", path, [".csv", ".npz"])
         if path.suffix == ".npz":
-            _npz.write(path, self.columns(decisions, outputs))
+            _npz.save(path, self.columns(decisions, outputs))
         else:
             _io.put(path, self.csv(decisions, outputs))
         return path

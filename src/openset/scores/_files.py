@@ -35,7 +35,7 @@ def write(
             columns["n_classes"] = np.array(n_classes)
         if class_names is not None:
             columns["class_names"] = np.array(class_names, dtype=np.str_)
-        _npz.write(path, columns)
+        _npz.save(path, columns)
         return
     if class_names is not None:
         columns |= _named(columns, class_names)
@@ -87,7 +87,7 @@ def read(
     kind = _check.ending("Scores.load", path, _ENDINGS)
     n_classes: int | None = None
     if kind == ".npz":
-        found = _npz.read("Scores.load", path)
+        found, _ = _npz.load("Scores.load", path)
     elif kind == ".csv":
         found = _csv.read(path)
     else:
@@ -100,15 +100,16 @@ def read(
             "detectors.make('msp').fit(train).score(outputs)"
         )
         raise ArtefactError(msg)
-    found = _npz.pick(
-        "Scores.load",
-        path,
-        found,
-        required=REQUIRED,
-        optional=_OPTIONAL,
-        remedy="If they have other names there: columns={'known': 'score'}, in the "
-        "shell --columns known=score,labels=y",
-    )
+    missing = [name for name in REQUIRED if name not in found]
+    if missing:
+        msg = (
+            f"Scores.load: {path} must hold {', '.join(REQUIRED)}; missing "
+            f"{', '.join(missing)} (it has {', '.join(sorted(found)) or 'nothing'}). "
+            "If they have other names there: columns={'known': 'score'}, in the shell "
+            "--columns known=score,labels=y"
+        )
+        raise ArtefactError(msg)
+    found = {n: found[n] for n in (*REQUIRED, *_OPTIONAL) if n in found}
     if kind == ".csv":
         found |= _csv.parsed(path, found)
     if "n_classes" in found:

@@ -140,7 +140,7 @@ class Predict(_Options):
         columns = {n: np.concatenate([one[n] for one in parts]) for n in parts[0]}
         n_invalid = int(np.count_nonzero(columns["invalid"]))
         if self.format == "npz":
-            _npz.write(results[0], columns)
+            _npz.save(results[0], columns)
         else:
             lists = {
                 n: [*map(np.flatnonzero, columns[n])] for n in columns.keys() & {"set"}

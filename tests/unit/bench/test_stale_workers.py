@@ -95,7 +95,7 @@ def test_a_network_discarded_while_it_is_written_does_not_appear(tmp_path, monke
             unfinished=tmp_path / "training" / "old",
         )
     assert len(parts) > 2
-    assert not (tmp_path / "networks").exists()
+    assert not list((tmp_path / "networks").iterdir())
 
 
 def test_a_worker_of_a_killed_run_records_no_failure(tmp_path):

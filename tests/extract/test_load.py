@@ -352,8 +352,8 @@ def test_a_last_layer_is_put_where_the_network_has_its_own(vit):
 
 
 EVERY = (
-    "a folder of openset train, an ONNX file, timm:NAME, hf:NAME or "
-    "hf:FOLDER (a model of Hugging Face), package.module:name, or a torch module itself"
+    "a folder of openset train, an ONNX file, timm:NAME, hf:NAME or hf:FOLDER of "
+    "Hugging Face, package.module:name, a torch module"
 )
 
 

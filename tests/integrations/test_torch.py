@@ -357,7 +357,7 @@ def test_a_wrong_head_is_named():
         OpenSetModule(model, rejector, head="0")
     with pytest.raises(ValueError, match="head must be a linear layer of the model"):
         OpenSetModule(model, rejector, head="fc")
-    with pytest.raises(ValueError, match="head must be a layer of the model"):
+    with pytest.raises(ValueError, match="head must be a linear layer of the model"):
         OpenSetModule(model, rejector, head=nn.Linear(2, 2))
 
 

@@ -7,9 +7,11 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
-from openset import _check, _extras
+from openset import _check
+from openset._optional import needs
+from openset._xp import to_numpy
 
-with _extras.importing("openset.extract", "torch"):
+with needs("torch"):
     import torch
     from torch import Tensor, nn
 
@@ -32,7 +34,7 @@ class Head(NamedTuple):
         """Return weight (C, d) and bias (C,): zeros if the layer has none."""
         weight, bias = self.layer.weight, self.layer.bias
         bias = weight.new_zeros(len(weight)) if bias is None else bias
-        return {"weight": as_numpy(weight), "bias": as_numpy(bias)}
+        return {"weight": to_numpy(weight), "bias": to_numpy(bias)}
 
 
 def linears(caller: str, model: Any) -> list[Head]:
@@ -148,10 +150,3 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
-
-
-def as_numpy(tensor: Tensor) -> NDArray[Any]:
-    """Return a tensor as an array; bfloat16, which NumPy lacks, as float32."""
-    if tensor.dtype == torch.bfloat16:
-        tensor = tensor.float()
-    return tensor.detach().cpu().numpy()

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from openset import _check, _extras
+from openset._optional import needs, optional
 from openset.detectors import MCM
 from openset.extract.modules import ModuleNetwork
 from openset.extract.network import Network, listed
 
-with _extras.importing("openset.extract", "torch"):
+with needs("torch"):
     import torch
     from torch import Tensor, nn
     from torch.nn.functional import normalize
@@ -33,7 +34,7 @@ def of_model(
     pooling: str | None = None,
 ) -> Network:
     """Open a model by its name, or a folder of one."""
-    hub = _extras.library(_CALLER, "transformers")
+    hub = optional("transformers")
     try:
         config = hub.AutoConfig.from_pretrained(name)
         made = next(iter(config.architectures or ()), "")

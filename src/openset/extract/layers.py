@@ -5,9 +5,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
-from openset import _check, _extras
+from openset import _check
+from openset._optional import needs
 
-with _extras.importing("openset.extract", "torch"):
+with needs("torch"):
     import torch
     from torch import Tensor, nn
 

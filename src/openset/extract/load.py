@@ -1,31 +1,25 @@
 """Open a trained network of any kind, by name or file."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from openset import _check
 from openset.extract.linear_head import LinearHead
-from openset.extract.network import Batches, Network
-from openset.outputs import Outputs
+from openset.extract.network import Network
 
 _CALLER = "extract.load"
-# What can be opened: how it is named, and the function. Each has packages of its own,
-# which are imported when it is used.
+# What can be opened: how it is named, module and function. Each has packages of its
+# own, which are imported when it is used.
 _KINDS = {
-    "run": ("a folder of openset train", "load:of_run"),
-    "onnx": ("an ONNX file", "onnx_file:of_onnx"),
-    "timm": ("timm:NAME", "modules:of_timm"),
-    "hf": ("hf:NAME or hf:FOLDER (a model of Hugging Face)", "hugging_face:of_model"),
-    "module": (
-        "package.module:name, or a torch module itself",
-        "modules:of_module",
-    ),
+    "run": ("a folder of openset train", "train.trained", "of_run"),
+    "onnx": ("an ONNX file", "extract.onnx_file", "of_onnx"),
+    "timm": ("timm:NAME", "extract.modules", "of_timm"),
+    "hf": ("hf:NAME or hf:FOLDER of Hugging Face", "extract.hugging_face", "of_model"),
+    "module": ("package.module:name, a torch module", "extract.modules", "of_module"),
 }
 
 
@@ -89,9 +83,8 @@ def load(
     key = _kind(source)
     if key in {"hf", "run"}:  # names that others need not know
         given["classes"] = classes
-    named, opener = _KINDS[key]
-    module, _, function = opener.partition(":")
-    opened = getattr(import_module(f"openset.extract.{module}"), function)
+    named, module, function = _KINDS[key]
+    opened = getattr(import_module(f"openset.{module}"), function)
     given = {name: one for name, one in given.items() if one not in (None, (), [])}
     for name in given.keys() - signature(opened).parameters:
         _check.fail(_CALLER, name, f"left out for {named}", f"it for {source}")
@@ -115,64 +108,8 @@ def _kind(source: Any) -> str:
     if path.suffix == ".onnx":
         return "onnx"
     if not name or path.exists():
-        rule = ", ".join(one for one, _ in _KINDS.values())
+        rule = ", ".join(one for one, *_ in _KINDS.values())
         what = "" if path.exists() else ", which does not exist"
         what = ", a folder without trained.json" if path.is_dir() else what
         _check.fail(_CALLER, "network", rule, f"{text!r}{what}")
     return prefix if prefix in {"timm", "hf"} else "module"
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class RunNetwork(Network):
-    """A network with its preparation in training: `model` is a `train.Trained`.
-
-    Its batches are those of training, on the CPU.
-    """
-
-    @property
-    def head(self) -> LinearHead | None:
-        """The last layer, if the logits are made by one."""
-        of = next(iter(self.model.outputs.values()))
-        if of.weight is None:
-            return None
-        return LinearHead(weight=of.weight, bias=of.bias, classes=self.classes)
-
-    @property
-    def layers(self) -> dict[str, str]:
-        """Names of the layers, and their kinds."""
-        named = self.model.model().backbone.named_modules()
-        return {name: type(one).__name__ for name, one in named if name}
-
-    def prepare(self, inputs: Sequence[Any]) -> Any:
-        """Return a batch for the module of :meth:`traced`."""
-        return self.model.model().tensor(inputs)
-
-    def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
-        """Run the network as in training."""
-        del device
-        out, inputs = how.pop("out"), batches.inputs
-        if isinstance(how["groups"], str):
-            how["groups"] = np.full(len(inputs), how["groups"])
-        found: Outputs = self.model.apply(inputs, batches.labels, **how)
-        if out is None:
-            return found
-        return Outputs.load(found.save(out), invalid=how["invalid"])
-
-    def traced(self) -> tuple[Any, Any]:
-        """Return the module and an example."""
-        model = self.model.model()
-        return model, model.example
-
-
-def of_run(folder: str | Path, *, plugins: Sequence[str] = ()) -> Network:
-    """Open a folder of ``openset train``; `plugins` are methods it may import."""
-    from openset.train import Trained  # noqa: PLC0415  # above this package
-
-    trained = Trained.load(folder, plugins=plugins)
-    return RunNetwork(
-        name=str(folder),
-        model=trained,
-        classes=trained.classes,
-        kind="image" if len(trained.shape or ()) == 3 else "table",
-        preprocessing="as in training",
-    )

@@ -1,28 +1,25 @@
 """`extract`: logits and features of every sample of a loader, from a torch module."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from operator import length_hint
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _extras
-from openset._progress import bar
+from openset import _check
+from openset._optional import needs
+from openset._xp import to_numpy
 from openset.extract import head as heads
-from openset.extract.gather import gather
-from openset.extract.head import as_numpy
+from openset.extract.gather import Arrays, gather, parts_of
 from openset.extract.layers import recording_layers
 from openset.extract.odin import words_of
-from openset.outputs import Invalid, Outputs, WithGaps
+from openset.outputs import Invalid, Outputs
 
-with _extras.importing("openset.extract", "torch"):
+with needs("torch"):
     from torch import Tensor, nn
     from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler
     from torch.utils.data.distributed import DistributedSampler
-
-_LABELS = ("labels", "label", "targets", "target")
-_IDS = ("ids", "id", "paths", "path")
 
 
 def extract(
@@ -106,76 +103,61 @@ def extract(
     Outputs(n=5, logits=(5, 2) float32, features=(5, 3) float32, head, numpy)
     """
     heads.linears("extract", model)  # raises for what is no module
-    has_lists = ids is not None or not isinstance(groups, str | None)
-    _check_loader(loader, has_lists=has_lists)
+    _check_loader(loader, [ids, *([] if isinstance(groups, str) else [groups])])
     layer = None if head is None else heads.named("extract", model, head)
     tensors = [one for of in (model.parameters, model.buffers) for one in of()]
     place = device or (tensors[0].device if tensors else "cpu")
-    batches = bar(
-        loader, "extracting", total=length_hint(loader) or None, show=progress
-    )
+
+    def placed(inputs: Any, named: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        given = dict(enumerate(inputs)) | named
+        moved = {
+            k: one.to(place, non_blocking=True) if isinstance(one, Tensor) else one
+            for k, one in given.items()
+        }
+        return tuple(moved.pop(i) for i in range(len(inputs))), moved
+
+    batches = iter(loader)
+    first = next(batches, None)
+    if first is None:
+        _check.fail("extract", "loader", "non-empty", "no sample")
     with heads.evaluating(model), ExitStack() as stack:
-        first = next(batches, None)
-        if first is None:
-            _check.fail("extract", "loader", "non-empty", "no sample")
-        arguments, keywords, _ = _parts(first, place)
         if layer is None:
-            layer = heads.found("extract", model, lambda: model(*arguments, **keywords))
+            inputs, named, *_ = parts_of(first)
+            inputs, named = placed(inputs, named)
+            layer = heads.found("extract", model, lambda: model(*inputs, **named))
         # One hook for all batches: another would recompile a compiled network.
         recorded = stack.enter_context(heads.recording(layer))
         inner = stack.enter_context(recording_layers(model, layers))
 
-        def forward(batch: Any) -> dict[str, Any]:
-            arguments, keywords, about = _parts(batch, place)
+        def forward(*inputs: Any, **named: Any) -> Arrays:
+            inputs, named = placed(inputs, named)
             if step is not None:
-                inner.clear()
-                arguments, keywords = step.moved(model, arguments, keywords)
+                inputs, named = step.moved(model, inputs, named)
             recorded.clear()
             inner.clear()
-            model(*arguments, **keywords)
+            model(*inputs, **named)
             features, logits = heads.only_call("extract", layer, recorded)
             features = inner.features(layers) if layers else features
-            made = {} if features_only else {"logits": as_numpy(logits)}
-            made["features"] = as_numpy(features)
-            return (batch.filled(made) if isinstance(batch, WithGaps) else made) | about
+            made = {"features": to_numpy(features)}
+            return made if features_only else {"logits": to_numpy(logits)} | made
 
         return gather(
-            map(forward, chain([first], batches)),
+            forward,
+            chain([first], batches),
+            total=length_hint(loader) or None,
             out=out,
             groups=groups,
             ids=ids,
             unknown=unknown,
             invalid=invalid,
+            progress=progress,
             classes=tuple(classes),
             input_step=words_of(step),
             **({} if features_only or layers else layer.arrays()),
         )
 
 
-def _parts(batch: Any, place: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any]:
-    """Split a batch into the model's arguments, on its device, and labels and ids."""
-
-    def moved(value: Any) -> Any:
-        is_tensor = isinstance(value, Tensor)
-        return value.to(place, non_blocking=True) if is_tensor else value
-
-    batch = batch.batch if isinstance(batch, WithGaps) else batch
-    arguments: tuple[Any, ...] = ()
-    keywords: dict[str, Any] = {}
-    if isinstance(batch, Mapping):
-        labels = next((batch[name] for name in _LABELS if name in batch), None)
-        ids = next((batch[name] for name in _IDS if name in batch), None)
-        others = [name for name in batch if name not in {*_LABELS, *_IDS}]
-        keywords = {name: moved(batch[name]) for name in others}
-    else:
-        parts = [*batch] if isinstance(batch, tuple | list) else [batch]
-        inputs, labels, ids = parts + [None] * (3 - len(parts))
-        arguments = (moved(inputs),)
-    labels = as_numpy(labels) if isinstance(labels, Tensor) else labels
-    return arguments, keywords, {"labels": labels, "ids": ids}
-
-
-def _check_loader(loader: Any, *, has_lists: bool) -> None:
+def _check_loader(loader: Any, lists: Sequence[Any]) -> None:
     """Raise for loaders that leave samples out, repeat some, or change their order."""
     if not isinstance(loader, DataLoader):
         return
@@ -188,7 +170,8 @@ def _check_loader(loader: Any, *, has_lists: bool) -> None:
         "a sampler that draws with replacement": getattr(sampler, "replacement", False),
         "a DistributedSampler that pads; a torch.utils.data.Subset does not": is_shared
         and sampler.total_size != len(sampler.dataset),
-        "one that shuffles, with groups or ids in order": has_lists and shuffles,
+        "one that shuffles, with groups or ids in order": shuffles
+        and any(one is not None for one in lists),
     }
     for got in (got for got, is_so in why.items() if is_so):
         rule = "one that gives every sample once, in order"

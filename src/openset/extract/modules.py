@@ -6,14 +6,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _extras, _io, _plugins
+from openset import _check, _io, _plugins
+from openset._optional import needs, optional
 from openset.extract import head as heads
 from openset.extract.linear_head import LinearHead, read_tensors
 from openset.extract.loader import extract
 from openset.extract.network import Batches, Network, Pixels, blank, listed
 from openset.outputs import Outputs
 
-with _extras.importing("openset.extract", "torch"):
+with needs("torch"):
     import torch
     from torch import Tensor, nn
 
@@ -126,7 +127,7 @@ def of_module(
 
 def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
     """Open a model of timm, with its published weights or those of a file."""
-    timm = _extras.library(_CALLER, "timm")
+    timm = optional("timm")
     model = timm.create_model(name, pretrained=weights is None)
     if weights is not None:  # not by timm, which would unpickle the file
         state = read_tensors(Path(weights))
@@ -137,7 +138,7 @@ def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
             model = timm.create_model(name, num_classes=len(found))
         with _io.naming(Path(weights)):
             model.load_state_dict(state)
-    data = _extras.library(_CALLER, "timm.data")
+    data = optional("timm.data")
     config = data.resolve_model_data_config(model)
     transform = data.create_transform(**config, is_training=False)
     said = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")

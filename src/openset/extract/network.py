@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _check, _extras
+from openset import _check
+from openset._optional import optional
 from openset._types import UNKNOWN
 from openset.datasets import lazy_inputs
 from openset.datasets.lazy_inputs import Mended
@@ -263,7 +264,7 @@ def blank() -> NDArray[np.uint8]:
 
 def as_image(one: Any, mode: str = "RGB") -> Any:
     """Return an image as one of Pillow, in colour or grey."""
-    pillow = _extras.optional(_CALLER, "PIL.Image", name="vision")
+    pillow = optional("PIL.Image", "vision")
     if isinstance(one, np.ndarray):
         one = pillow.fromarray(one.squeeze())
     return lazy_inputs.converted(one, mode)

@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from openset import _check, _extras
+from openset import _check
+from openset._optional import needs
 from openset.extract.head import logits_of
 
-with _extras.importing("openset.extract", "torch"):
+with needs("torch"):
     import torch
     from torch import Tensor, nn
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _extras
-from openset._progress import bar
+from openset import _check
+from openset._optional import needs, optional
 from openset._types import ArtefactError
 from openset.extract.gather import Arrays, gather
 from openset.extract.linear_head import LinearHead
 from openset.extract.network import Batches, Network, Pixels
-from openset.outputs import Outputs, WithGaps
+from openset.outputs import Outputs
 
-with _extras.importing("openset.extract", "onnx"):
+with needs("onnx"):
     import onnx
     from google.protobuf.message import DecodeError
     from onnx import ModelProto, NodeProto, helper, numpy_helper
@@ -141,15 +141,6 @@ class OnnxNetwork(Network):
             return None
         return LinearHead(**self.weights, classes=self.classes)
 
-    def _forward(self, item: Any) -> dict[str, Any]:
-        """Run a prepared batch, perhaps with its labels."""
-        inputs, *labels = item.batch if isinstance(item, WithGaps) else item
-        logits, features = self.model.run(None, {self.input: inputs})
-        made = {} if self.embeds else {"logits": logits}
-        made["features"] = features.reshape(len(features), -1)
-        made = item.filled(made) if isinstance(item, WithGaps) else made
-        return made | {"labels": labels[0] if labels else None}
-
     def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
         """Run the session."""
         del device
@@ -158,10 +149,15 @@ class OnnxNetwork(Network):
             rule = "left out for an ONNX file, which has no gradients and no layers"
             remedy = "Load the network in PyTorch"
             _check.fail("Network.apply", "step, layers", rule, step or layers, remedy)
-        rows, show = batches.of(64), how.pop("progress")
-        shown = bar(rows, "extracting", total=len(rows), show=show)
+
+        def forward(inputs: Any) -> Arrays:
+            logits, features = self.model.run(None, {self.input: inputs})
+            made = {} if self.embeds else {"logits": logits}
+            return made | {"features": features.reshape(len(features), -1)}
+
+        rows = batches.of(64)
         how |= {"classes": self.classes} | ({} if self.embeds else self.weights)
-        return gather(map(self._forward, shown), **how)
+        return gather(forward, rows, total=len(rows), **how)
 
     def traced(self) -> tuple[Any, Any]:
         """Return the file."""
@@ -176,7 +172,7 @@ def of_onnx(
     std: Sequence[float] | None = None,
 ) -> Network:
     """Open a file; features are the output of that name, or the input of the head."""
-    runtime = _extras.optional(_CALLER, "onnxruntime", name="onnx")
+    runtime = optional("onnxruntime", "onnx")
     model = read(path)
     kept = [one for one in model.graph.output if one.name not in _DECISION]
     if not kept:

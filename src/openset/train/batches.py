@@ -143,9 +143,16 @@ class Batches:
 
 
 def as_tensor(
-    inputs: Any, kind: str, side: int | None, *, caller: str = "train.fit"
+    inputs: Any,
+    kind: str,
+    side: int | None,
+    *,
+    caller: str = "train.fit",
+    finite: bool = True,
 ) -> Tensor:
     """Return images as uint8 (n, 3, h, w), or rows of numbers as float32 (n, d).
+
+    Rows that are not finite are refused, or with ``finite=False`` made NaN.
 
     Examples
     --------
@@ -154,7 +161,9 @@ def as_tensor(
     """
     if kind == "table":
         rows = np.array(inputs, dtype=np.float32)
-        if rows.ndim != 2 or not np.isfinite(rows).all():
+        if not finite and rows.ndim == 2:
+            rows[~np.isfinite(rows).all(axis=1)] = np.nan
+        elif rows.ndim != 2 or not np.isfinite(rows).all():
             what = "with NaN or infinity" if rows.ndim == 2 else "of another shape"
             rule, got = "rows of finite numbers", f"shape {rows.shape}, {what}"
             remedy = "Fill in missing values, or leave those samples out"

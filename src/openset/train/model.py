@@ -1,7 +1,7 @@
-"""`TrainedNetwork`: a trained network as a module, from raw inputs to logits."""
+"""A trained network as a module, and as a network that `openset.extract` runs."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +9,21 @@ import torch
 from torch import Tensor, nn
 
 from openset import _check
+from openset._xp import to_numpy
 from openset.datasets import lazy_inputs
-from openset.extract.odin import Odin
-from openset.outputs import WithGaps
+from openset.extract import LinearHead, Network
+from openset.extract.gather import Arrays, gather
+from openset.extract.head import evaluating
+from openset.extract.layers import recording_layers
+from openset.extract.network import Batches
+from openset.extract.odin import words_of
+from openset.outputs import Outputs
 from openset.train.augment import Pipeline
 from openset.train.batches import as_tensor, blank
 from openset.train.learner import Learner
-from openset.train.predict import forward
+from openset.train.predict import AT_ONCE, head_of
 
-_AT_ONCE = 256
+_CALLER = "Trained.apply"
 
 
 class TrainedNetwork(nn.Module):
@@ -49,76 +55,92 @@ class TrainedNetwork(nn.Module):
         """All layers but the last, from prepared inputs to features."""
         return self.learner.network.backbone
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """Return the logits."""
+    def prepared(self, inputs: Tensor) -> Tensor:
+        """Return what the backbone takes: images resized and normalised."""
         if inputs.dtype == torch.uint8:
             inputs = self.pipeline.resized(inputs)
-        return self.learner.respond(inputs)[1].logits
+        return self.learner.prepared(inputs)
 
-    def moved(self, inputs: Tensor, step: Odin) -> Tensor:
-        """Return inputs as the network takes them, perturbed by the step."""
-        std = self.pipeline.std
-        if inputs.dtype == torch.uint8 and step.std is None and std is not None:
-            step = replace(step, std=tuple(std))  # of pixels in [0, 1]
-        parts = []
-        for part in inputs.split(_AT_ONCE):
-            batch = part.to(self.learner.device)
-            is_bytes = batch.dtype == torch.uint8
-            resized = self.pipeline.resized(batch) if is_bytes else batch
-            (made,), _ = step.moved(self, (self.learner.prepared(resized),), {})
-            parts.append(made)
-        return torch.cat(parts)
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Return the logits."""
+        return self.learner.respond(self.prepared(inputs))[1].logits
 
-    def arrays(
-        self,
-        inputs: Tensor,
-        *,
-        step: Odin | None = None,
-        layers: Sequence[str] = (),
-        progress: bool = False,
-    ) -> dict[str, Any]:
-        """Return logits and features, and `input_step`: for `Outputs`.
 
-        The arguments are those of :meth:`openset.train.Trained.apply`.
-        """
-        about = {} if step is None else {"input_step": step.words}
-        inputs = inputs if step is None else self.moved(inputs, step)
-        found = forward(
-            self.learner, inputs, self.pipeline, layers=layers, progress=progress
-        )
-        return about | {name: found[name] for name in ("logits", "features")}
+@dataclass(frozen=True, eq=False, kw_only=True)
+class RunNetwork(Network):
+    """A network with its preparation in training: `model` is a `TrainedNetwork`."""
 
-    def tensor(self, inputs: Any) -> Tensor:
-        """Return arrays or image files as :meth:`forward` takes them."""
-        caller, is_image = "Trained.apply", len(self.shape) == 3
-        kind = "image" if is_image else "table"
-        # Files are read at the size of the training images.
-        tensor = as_tensor(inputs, kind, self.shape[-1], caller=caller)
-        if len(tensor) == 0:
-            _check.fail(caller, "inputs", "at least one sample", "none")
+    model: TrainedNetwork
+
+    @property
+    def head(self) -> LinearHead | None:
+        """The last layer, if the logits are made by one."""
+        found = head_of(self.model.learner)
+        return LinearHead(**found, classes=self.classes) if found else None
+
+    @property
+    def layers(self) -> dict[str, str]:
+        """Names of the layers, and their kinds."""
+        named = self.model.backbone.named_modules()
+        return {name: type(one).__name__ for name, one in named if name}
+
+    def prepare(self, inputs: Sequence[Any]) -> Tensor:
+        """Return a batch for the module: bytes of images, or rows."""
+        shape, is_image = self.model.shape, self.kind == "image"
+        tensor = as_tensor(inputs, self.kind, None, caller=_CALLER, finite=False)
         # Images of any size will do if the pipeline resizes them.
-        is_resized = is_image and self.pipeline.side is not None
-        if tuple(tensor.shape[1:]) != self.shape and not is_resized:
-            size = " × ".join(map(str, self.shape[-2:]))
+        is_resized = is_image and self.model.pipeline.side is not None
+        if tuple(tensor.shape[1:]) != shape and not is_resized:
+            size = " × ".join(map(str, shape[-2:]))
             what = f"images of {size}" if is_image else f"rows of {size} numbers"
             got = f"shape {tuple(np.shape(inputs))}"
-            _check.fail(caller, "inputs", f"{what}, as in training", got)
+            _check.fail(_CALLER, "inputs", f"{what}, as in training", got)
         return tensor
 
+    def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
+        """Run the network, in batches as in training."""
+        step, layers = how.pop("step"), how.pop("layers")
+        learner, std = self.model.learner, self.model.pipeline.std
+        words = words_of(step)
+        if self.kind == "image" and step is not None and step.std is None and std:
+            step = replace(step, std=tuple(std))  # of pixels in [0, 1]
+        if lazy_inputs.is_lazy(batches.inputs):
+            of_files = _Resized(batches.inputs, self.model.shape[-1])
+            batches = replace(batches, inputs=of_files)
+        batches = batches.of(AT_ONCE)
+        model = self.model.to(
+            device or ("cuda" if torch.cuda.is_available() else "cpu")
+        )
+        with evaluating(model), recording_layers(model.backbone, layers) as inner:
 
-def readable(model: TrainedNetwork, inputs: Any) -> WithGaps:
-    """Return samples that can be read: images that are not damaged, finite rows."""
-    is_read = np.ones(len(inputs), dtype=bool)
-    is_array = isinstance(inputs, np.ndarray)
-    if is_array and inputs.ndim == 2 and inputs.dtype.kind == "f":
-        is_read = np.isfinite(inputs).all(axis=1)
-        tensor = model.tensor(np.where(is_read[:, None], inputs, 0))
-    elif lazy_inputs.is_lazy(inputs):
-        mended = lazy_inputs.Mended(inputs)
-        tensor = model.tensor(mended)
-        is_read[list(mended.damaged)] = False
-    else:
-        tensor = model.tensor(inputs)
-    if not is_read.all():
-        tensor = tensor[is_read] if is_read.any() else tensor[:1]
-    return WithGaps(tensor, is_read)
+            def forward(inputs: Tensor) -> Arrays:
+                inputs = model.prepared(inputs.to(learner.device))
+                if step is not None:
+                    (inputs,), _ = step.moved(model, (inputs,), {})
+                inner.clear()
+                features, response = learner.respond(inputs)
+                features = inner.features(layers) if layers else features
+                found = {"logits": response.logits, "features": features}
+                return {name: to_numpy(one.float()) for name, one in found.items()}
+
+            head = {} if layers else head_of(learner)
+            about = {"classes": self.classes, "input_step": words, **head}
+            return gather(forward, batches, total=len(batches), **about, **how)
+
+    def traced(self) -> tuple[Any, Any]:
+        """Return the module and an example."""
+        return self.model, self.model.example
+
+
+@dataclass(frozen=True, eq=False)
+class _Resized:
+    """Image files at the size of the images in training."""
+
+    inputs: Any
+    side: int
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    def __getitem__(self, index: int) -> Any:
+        return lazy_inputs.resize([self.inputs[index]], self.side, channels=3)[0]

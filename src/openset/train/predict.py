@@ -1,6 +1,5 @@
 """Outputs and scores of samples by a trained learner."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,18 +8,17 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from openset import detectors
-from openset._progress import bar
 from openset._types import UNKNOWN
 from openset.datasets import Samples
 from openset.extract.head import evaluating
-from openset.extract.layers import recording_layers
 from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.train.augment import Pipeline
 from openset.train.batches import as_tensor
 from openset.train.learner import Learner
 
-_BATCH = 2048
+AT_ONCE = 2048
+"""Samples that the network predicts together."""
 
 
 class Predictions(NamedTuple):
@@ -46,27 +44,16 @@ def predict(learner: Learner, samples: Samples, pipeline: Pipeline) -> Predictio
 
 
 def forward(
-    learner: Learner,
-    inputs: Tensor,
-    pipeline: Pipeline,
-    *,
-    layers: Sequence[str] = (),
-    progress: bool = False,
+    learner: Learner, inputs: Tensor, pipeline: Pipeline
 ) -> dict[str, NDArray[Any]]:
-    """Return features, logits and knownness of inputs, computed on its device.
-
-    With `layers` the features are the means of their channels, side by side.
-    """
-    batches, parts = inputs.split(_BATCH), []
-    backbone = learner.network.backbone
-    with evaluating(learner), recording_layers(backbone, layers) as recorder:
-        for one in bar(batches, "extracting", total=len(batches), show=progress):
-            recorder.clear()
+    """Return features, logits and knownness of inputs, computed on its device."""
+    parts = []
+    with evaluating(learner):
+        for one in inputs.split(AT_ONCE):
             batch = one.to(learner.device)
             if batch.dtype == torch.uint8:
                 batch = pipeline.resized(batch)
             features, response = learner.respond(batch)
-            features = recorder.features(layers) if layers else features
             parts.append((features.float(), *(one.float() for one in response)))
     names = ("features", "logits", "known")
     joined = (torch.cat(part).cpu().numpy() for part in zip(*parts, strict=True))

@@ -5,7 +5,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self, get_args
+from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from safetensors.torch import load_model, save_model
@@ -18,9 +18,9 @@ from openset.outputs import Invalid, Outputs
 from openset.scores import Scores
 from openset.train.batches import blank
 from openset.train.learner import Learner, make_learner
-from openset.train.model import TrainedNetwork, readable
+from openset.train.model import RunNetwork, TrainedNetwork
 from openset.train.plan import Plan, Spec
-from openset.train.predict import Predictions, head_of, logit_scores
+from openset.train.predict import Predictions, logit_scores
 
 _SCHEMA = 1
 _WEIGHTS = "weights.safetensors"
@@ -160,17 +160,29 @@ class Trained:
         progress
             Show a progress bar in a terminal.
         """
-        _check.one_of("Trained.apply", "invalid", invalid, get_args(Invalid))
+        opened = self.opened(network)
+        return opened.apply(
+            inputs,
+            labels=labels,
+            groups=groups,
+            ids=ids,
+            step=step,
+            layers=layers,
+            device=opened.model.learner.device,
+            invalid=invalid,
+            progress=progress,
+        )
+
+    def opened(self, network: Any = None, *, name: str = "") -> RunNetwork:
+        """Return the network with its preparation, as :func:`openset.extract.load`."""
         model = self.model(network)
-        about: dict[str, Any] = {"labels": labels, "groups": groups, "ids": ids}
-        about |= {"classes": self.classes, "invalid": invalid}
-        gaps = readable(model, inputs) if invalid == "keep" else None
-        tensor = model.tensor(inputs) if gaps is None else gaps.batch
-        arrays = model.arrays(tensor, step=step, layers=layers, progress=progress)
-        if gaps is not None:
-            arrays |= gaps.filled({n: arrays[n] for n in ("logits", "features")})
-        head = {} if layers else head_of(model.learner)
-        return Outputs(**arrays, **about, **head)
+        return RunNetwork(
+            name=name,
+            model=model,
+            classes=self.classes,
+            kind="image" if len(model.shape) == 3 else "table",
+            preprocessing="as in training",
+        )
 
     def save(self, folder: str | Path) -> Path:
         """Write outputs, scores and, last, a summary, which marks the run as complete.
@@ -280,3 +292,8 @@ def collect(predictions: dict[str, Predictions]) -> dict[str, Any]:
     scores = {"published": Scores.concat([published[part] for part in tests])}
     scores |= logit_scores(Outputs.concat([outputs[part] for part in tests]))
     return {"outputs": outputs, "published": published, "scores": scores}
+
+
+def of_run(folder: str | Path, *, plugins: Sequence[str] = ()) -> RunNetwork:
+    """Open a folder of ``openset train``; `plugins` are methods it may import."""
+    return Trained.load(folder, plugins=plugins).opened(name=str(folder))

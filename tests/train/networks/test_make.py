@@ -313,12 +313,8 @@ class Wrapped(nn.Module):
 @pytest.mark.parametrize(
     ("function", "kind", "message"),
     [
-        (
-            lambda x, h: h(x).softmax(1),
-            ValueError,
-            "none; the last are head. Return the logits",
-        ),
-        (lambda x, h: x[:, :3] * 2, ValueError, "none: no nn.Linear ran. Return"),
+        (lambda x, h: h(x).softmax(1), ValueError, "output is the model's, got 0 of h"),
+        (lambda x, h: x[:, :3] * 2, ValueError, "got 0 of no nn.Linear"),
         (lambda x, h: (h(x), x), TypeError, "returns logits .*in place of the feat"),
         (lambda x, h: {"logits": h(x)}, TypeError, "returns logits .*got dict"),
         (lambda x, h: h(x[:, None]), TypeError, r"got Tensor \(2, 1, 4\) in place"),

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from openset import _check, _extras, _io
+from openset import _check, _io
+from openset._optional import optional
 from openset.extract import head as heads
 from openset.extract.linear_head import read_tensors
 from openset.train.networks.classifier32 import Classifier32, TwoNorms
@@ -116,7 +117,7 @@ def _timm(
     pretrained: bool | Path,  # noqa: FBT001
 ) -> nn.Module:
     """Return a model of timm, with published weights, or those of a file."""
-    timm = _extras.library(_CALLER, "timm")
+    timm = optional("timm")
     model: nn.Module = timm.create_model(
         name, pretrained=pretrained is True, num_classes=n_outputs
     )
@@ -138,7 +139,7 @@ def _timm(
 
 def normalisation(network: str) -> dict[str, tuple[float, ...]]:
     """Return mean and deviation of the pixels a model of timm was trained with."""
-    timm = _extras.library(_CALLER, "timm")
+    timm = optional("timm")
     config = timm.get_pretrained_cfg(network.removeprefix(TIMM))
     if config is None:  # without published weights
         return {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}

@@ -4,7 +4,7 @@ from openset import datasets
 
 
 def test_every_data_set_is_listed_with_size_and_how_to_get_it(run, tmp_path):
-    (tmp_path / "images_background").mkdir()  # for omniglot and omniglot28
+    (tmp_path / "images_background").mkdir()  # for omniglot
     text = run("datasets", "--root", tmp_path)
     lines = {line.split()[0]: line for line in text.splitlines() if line.split()}
     assert set(datasets.names()) <= set(lines)

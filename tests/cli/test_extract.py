@@ -188,7 +188,7 @@ def test_a_list_of_a_benchmark_by_name(tmp_path, monkeypatch):
     run(*words, "--list", "openood:cifar10/near/tin")
     found = Outputs.load(tmp_path / "o.npz")
     assert (set(found.labels), set(found.groups)) == ({-1}, {"tin"})
-    with pytest.raises(FileNotFoundError, match="no such list: openood:other/near/x"):
+    with pytest.raises(FileNotFoundError, match="openood:other/near/x"):
         run(*words, "--list", "openood:other/near/x")
 
 

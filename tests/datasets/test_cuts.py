@@ -57,11 +57,6 @@ def test_a_cut_is_what_a_slow_loop_makes_of_it(zoo):
     assert made.validation is made.negative is None
 
 
-def test_classes_may_be_numbers_of_the_data_set(zoo):
-    made = cut(zoo, Protocol(known=[3, 0], unknown=[1]))
-    assert made.test.groups.tolist() == cut(zoo, PROTOCOL).test.groups.tolist()
-
-
 def test_validation_takes_its_share_of_each_class_from_train(zoo):
     p = replace(PROTOCOL, validation=0.3, seed=4)
     made, whole = cut(zoo, p), cut(zoo, PROTOCOL)
@@ -89,7 +84,7 @@ def test_operational_test_splits_are_disjoint_and_together_the_test_part(zoo):
     for name in ("dog", "ant", "bee"):
         counts = [int((test.groups == name).sum()) for test in made.tests]
         assert max(counts) - min(counts) <= 1
-    with pytest.raises(AttributeError, match="3 test splits; use tests"):
+    with pytest.raises(AttributeError, match=r"3 test splits; use Cut\.tests"):
         _ = made.test
 
 
@@ -99,14 +94,6 @@ def test_shared_unknowns_are_in_every_test_split(zoo):
     assert unknown[0] == unknown[1] == unknown[2]
     known = [row for t in made.tests for row in np.array(rows(t))[t.labels >= 0]]
     assert len(set(known)) == len(known)
-
-
-def test_surrogate_samples_are_never_of_test_unknown_classes(zoo):
-    p = protocols.operational(zoo, 2, 1, 2, rng=1, n_tests=2)
-    made = cut(zoo, p)
-    for test in made.tests:
-        assert not set(test.groups) & set(made.surrogate.groups)
-        assert not set(test.ids) & set(made.train.ids)
 
 
 def test_outliers_come_from_another_data_set(zoo, other):
@@ -169,8 +156,11 @@ def test_unlisted_samples_are_called_by_their_name():
             {"unknown_source": "other"},
             r"got none. Pass unknown=datasets.load\('other'\)",
         ),
-        ({"known": ["bee", 3], "unknown": [1]}, "disjoint, got 'bee' in both"),
-        ({"known": ["dog", 3]}, "classes must be different, got one by name"),
+        (
+            {"known": ["bee", 3], "unknown": [1]},
+            "be different, got 'bee' twice",
+        ),
+        ({"known": ["dog", 3]}, "classes must be different, got 'dog' twice"),
         ({"n_tests": 50}, "enough for 50 test parts, got 20 known ones in all"),
         ({"n_tests": 15}, r"got 10 unknown ones in all. Use fewer parts or unknowns"),
         ({"validation": 0.01}, "in every one, got none of 'dog', 'ant'"),
@@ -193,14 +183,11 @@ def test_names_and_several_draws_are_no_data_set_and_no_protocol(zoo, function):
         function(zoo, draws)
 
 
-def test_a_data_set_too_many_is_refused(zoo, other):
-    with pytest.raises(ValueError, match="unknown= must be left out"):
-        cut(zoo, PROTOCOL, unknown=other)
-
-
 def test_sets_of_other_kind_or_shape_are_not_mixed(zoo, other):
     p = protocols.outlier(zoo, other, 2, 3)
     texts = from_arrays(["a", "b", "c"], ["x", "y", "z"], name="other")
+    with pytest.raises(ValueError, match="unknown= must be left out"):
+        cut(zoo, PROTOCOL, unknown=other)
     with pytest.raises(ValueError, match="unknown must be of kind 'table'"):
         cut(zoo, p, unknown=texts)
     wide = replace(other, inputs=np.zeros((30, 7)))
@@ -246,18 +233,10 @@ def test_folds_take_unknowns_of_another_data_set(zoo, other):
     ("n", "changes", "message"),
     [
         (1, {"surrogate": ()}, "n_folds must be an integer >= 2"),
-        (21, {"surrogate": ()}, "got 20 of class 'dog'"),
+        (61, {"surrogate": ()}, "enough for 61 test parts"),
         (2, {}, "known and unknown classes only"),
     ],
 )
 def test_folds_that_make_no_sense_are_explained(zoo, n, changes, message):
     with pytest.raises(ValueError, match=message):
         folds(zoo, replace(PROTOCOL, **changes), n)
-
-
-def test_a_published_split_cuts_a_set_with_the_same_labels(zoo):
-    labels = np.arange(40) % 10
-    data = from_arrays(np.arange(40.0)[:, None], labels, name="cifar10")
-    made = cut(data.with_parts(test=0.5), protocols.published("cifar10", 0))
-    assert made.train.classes == ("0", "6", "4", "9", "1", "7")
-    assert made.test.groups[made.test.labels == 1].tolist() == ["6", "6"]

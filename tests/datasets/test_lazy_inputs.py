@@ -24,13 +24,6 @@ def test_sixteen_bits_are_scaled_not_clipped(name, tmp_path):
     np.testing.assert_array_equal(lazy_inputs.decode(path, path, mode="L"), GREY)
 
 
-def test_sixteen_bits_of_older_pillow_are_scaled(tmp_path):
-    # Pillow up to 11 opened such a PNG in mode I, without the ;16.
-    old = image.fromarray(GREY.astype(np.int32) * 257)
-    old.format = "PNG"
-    np.testing.assert_array_equal(np.asarray(lazy_inputs.converted(old, "L")), GREY)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.int32])
 def test_thirty_two_bits_are_refused(dtype, tmp_path):
     path = saved(GREY.astype(dtype), tmp_path / "wide.tif")
@@ -51,14 +44,6 @@ def test_a_folder_mixes_kinds_of_images(tmp_path):
     assert len(images) == 4
     for one in images:
         np.testing.assert_array_equal(one, np.dstack([GREY] * 3))
-
-
-def test_networks_read_sixteen_bits_as_bytes():
-    pytest.importorskip("torch")
-    from openset.extract.network import as_image  # noqa: PLC0415  # needs Pillow
-
-    prepared = as_image(GREY.astype(np.uint16) * 257)
-    np.testing.assert_array_equal(np.asarray(prepared)[:, :, 0], GREY)
 
 
 def test_image_files_are_not_joined_with_pixels_of_another_range():

@@ -54,7 +54,7 @@ def test_negatives_are_the_classes_that_are_left():
     assert with_negatives(p, zoo, zoo).negative == ("c", "d", "e")
     found = with_negatives(p, zoo, other)
     assert (found.negative, found.negative_source) == (tuple("vwxyz"), "other")
-    with pytest.raises(ValueError, match="the protocol has negative classes"):
+    with pytest.raises(ValueError, match="must be without negative classes"):
         with_negatives(found, zoo, other)
     whole = Protocol(known=[*"abcd"], unknown=["e"], source="zoo")
     with pytest.raises(ValueError, match="got zoo with none left"):

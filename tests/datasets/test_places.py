@@ -73,11 +73,6 @@ def test_a_file_that_may_not_be_downloaded_is_named(web, tmp_path):
         Place(tmp_path, "set", offline=False).get(web["file"]._replace(url=""))
 
 
-def test_files_are_found_in_the_root_too(tmp_path):
-    (tmp_path / "data.bin").touch()
-    assert Place(tmp_path, "set").get(File("data.bin", "")) == [tmp_path / "data.bin"]
-
-
 def test_the_root_is_the_environments_or_the_users_cache(tmp_path, monkeypatch):
     monkeypatch.delenv("OPENSET_DATA", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))

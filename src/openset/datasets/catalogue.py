@@ -25,8 +25,7 @@ class Info:
     it. `upright` says that its images have an upright position and keep their class
     when turned: objects and scenes, not digits (a 6 upside down is a 9), letters or
     textures. `function` reads it: from the place of its files, or, if it is not built
-    in, from the root. `folders` are those that unpacked archives leave; `owner` is the
-    data set that has the files, if another.
+    in, from the root. `folders` are those that unpacked archives leave.
     """
 
     name: str
@@ -39,7 +38,6 @@ class Info:
     upright: bool = False
     files: tuple[File, ...] = ()
     folders: tuple[str, ...] = ()
-    owner: str = ""
 
     @property
     def is_built_in(self) -> bool:
@@ -58,8 +56,7 @@ class Info:
     def place(self, root: str | Path | None, *, offline: bool = True) -> Place:
         """Return where its files are, or belong."""
         at = default_root() if root is None else Path(root)
-        owner = self.owner or self.name
-        return Place(at, self.name, self.files, self.folders, offline, owner)
+        return Place(at, self.name, self.files, self.folders, offline)
 
     def is_here(self, root: str | Path | None) -> bool:
         """Return whether it can be read without a download, as far as one can tell."""
@@ -108,8 +105,7 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def _register(row: dict[str, str]) -> None:
-    owner = row["owner"] or row["name"]
-    files = [one for one in _rows("official.csv") if one["name"] == owner]
+    files = [one for one in _rows("official.csv") if one["name"] == row["name"]]
     known = Info(
         name=row["name"],
         function=getattr(official, row["reader"]),
@@ -121,7 +117,6 @@ def _register(row: dict[str, str]) -> None:
         upright=bool(row["upright"]),
         files=tuple(File(f["file"], f"md5:{f['md5']}", f["url"]) for f in files),
         folders=tuple(row["folders"].split()),
-        owner=owner,
     )
     CATALOGUE.register(known.name, known)
 

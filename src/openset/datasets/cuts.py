@@ -64,12 +64,8 @@ class Samples:
     @property
     def ids(self) -> NDArray[np.str_]:
         """Id of each sample, ``dataset/row``: equal ids are the same sample."""
-        return np.concatenate(
-            [
-                np.char.add(f"{name}/", rows.astype(np.str_))
-                for name, rows in self.sources
-            ]
-        )
+        named = ((f"{name}/", rows.astype(np.str_)) for name, rows in self.sources)
+        return np.concatenate([np.char.add(name, rows) for name, rows in named])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,10 +86,7 @@ class Cut:
     def test(self) -> Samples:
         """The test part, if there is only one; with several splits, see `tests`."""
         if len(self.tests) > 1:
-            msg = (
-                f"Cut.test: the protocol has {len(self.tests)} test splits; use tests, "
-                "and report the spread"
-            )
+            msg = f"Cut.test: there are {len(self.tests)} test splits; use Cut.tests"
             raise AttributeError(msg)
         return self.tests[0]
 
@@ -147,10 +140,7 @@ def cut(
     table = _Table("cut", dataset, protocol, others)
     if missing := [part for part in ("train", "test") if part not in dataset.parts]:
         have = ", ".join(dataset.parts) or "no parts"
-        remedy = (
-            "Draw parts with dataset.with_parts(test=0.3), or use cross-validation: "
-            "datasets.folds"
-        )
+        remedy = "Draw parts with dataset.with_parts(test=0.3), or use datasets.folds"
         rule = f"with a {missing[0]} part"
         _check.fail("cut", dataset.name or "the data set", rule, have, remedy)
     stream = Stream("cut", protocol.seed)
@@ -173,7 +163,7 @@ def cut(
     return Cut(
         protocol=protocol,
         train=table.samples(train),
-        validation=None if validation is None else table.samples(validation),
+        validation=validation and table.samples(validation),
         tests=tuple(table.samples(*both) for both in tests),
         **{part: table.samples(pool) for part, pool in extra.items()},
     )
@@ -223,11 +213,6 @@ def folds(
         rule = "of known and unknown classes only"
         _check.fail(caller, "protocol", rule, repr(protocol), remedy)
     known, strange = table.pool("known"), table.pool("unknown")
-    counts = np.bincount(known.strata)
-    if counts.min() < n_folds:
-        got = f"{counts.min()} of class {protocol.known[counts.argmin()]!r}"
-        rule = f"at least n_folds = {n_folds}"
-        _check.fail(caller, "samples of each known class", rule, got)
     stream = Stream(caller, protocol.seed)
     made = []
     for tested, shown in table.deal(known, strange, n_folds, unknowns, stream):
@@ -235,7 +220,7 @@ def folds(
         one = Cut(
             protocol=protocol,
             train=table.samples(train),
-            validation=None if validation is None else table.samples(validation),
+            validation=validation and table.samples(validation),
             tests=(table.samples(known.take(tested), strange.take(shown)),),
         )
         made.append(one)
@@ -266,9 +251,8 @@ class _Table:
         rule, remedy = "a Dataset", "Load it with datasets.load(name)"
         _check.instance(caller, "dataset", dataset, Dataset, rule=rule, remedy=remedy)
         rule, remedy = "a Protocol", "Several draws are cut one by one: draws[0]"
-        _check.instance(
-            caller, "protocol", protocol, Protocol, rule=rule, remedy=remedy
-        )
+        kind = Protocol
+        _check.instance(caller, "protocol", protocol, kind, rule=rule, remedy=remedy)
         self.caller, self.protocol = caller, protocol
         self.sets: dict[str, Dataset] = {"known": dataset}
         self._need_labels("dataset", dataset, protocol.source)
@@ -321,16 +305,13 @@ class _Table:
         dataset, classes = self.sets[role], getattr(self.protocol, role)
         rows = dataset.parts.get(part, np.arange(len(dataset)))
         numbers = [dataset.number(c) for c in classes]
-        if len(set(numbers)) < len(numbers):
-            got = "one by name and number"
-            _check.fail(self.caller, f"{role} classes", "different", got)
-        own = self.protocol.source
-        if role != "known" and self.protocol.source_of(role) == own:
-            # A class may be known by its name and unknown by its number.
-            both = {dataset.number(c) for c in self.protocol.known} & set(numbers)
-            if both:
-                got = f"{dataset.classes[min(both)]!r} in both"
-                _check.fail(self.caller, f"known and {role}", "disjoint", got)
+        others = self.protocol.known if dataset is self.sets["known"] else ()
+        others = () if role == "known" else others
+        every = [*numbers, *map(dataset.number, others)]
+        if len(set(every)) < len(every):  # a class by its name and by its number
+            names = f"{role} classes" if not others else f"known and {role} classes"
+            got = next(dataset.classes[one] for one in every if every.count(one) > 1)
+            _check.fail(self.caller, names, "different", f"{got!r} twice")
         # One table look-up for all samples; the last place is for the label -1.
         place = np.full(len(dataset.classes) + 1, -1, dtype=np.int64)
         place[numbers] = np.arange(len(numbers))
@@ -351,12 +332,12 @@ class _Table:
 
     def held_out(self, train: _Pool, stream: Stream) -> tuple[_Pool, _Pool | None]:
         """Keep the validation share out of the training samples."""
-        if not self.protocol.validation:
-            return train, None
-        mask = take_share(train.strata, self.protocol.validation, stream)
-        for part, is_in in (("train", ~mask), ("validation", mask)):
-            self._need_all("known", train.strata[is_in], train.dataset, part)
-        return train.take(~mask), train.take(mask)
+        held = np.zeros(train.rows.size, dtype=np.bool_)
+        if self.protocol.validation:
+            held = take_share(train.strata, self.protocol.validation, stream)
+            self._need_all("known", train.strata[held], train.dataset, "validation")
+        self._need_all("known", train.strata[~held], train.dataset, "train")
+        return train.take(~held), train.take(held) if held.any() else None
 
     def deal(
         self, known: _Pool, strange: _Pool, n: int, unknowns: str, stream: Stream

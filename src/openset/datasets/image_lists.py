@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset._types import UNKNOWN, ArtefactError
 from openset.datasets.lazy_inputs import ImageFiles
+from openset.datasets.places import reading
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,24 +38,12 @@ class ImageList:
         root = Path(folder)
         missing = [path for path in self.paths if not (root / path).is_file()]
         if missing:
-            is_all = len(missing) == len(self)
             rule = f"a folder with the {len(self)} images of {self.name}"
-            some = "any" if is_all else len(missing)
-            got = f"{root} without {some} of them, such as {missing[0]}"
-            remedy = "" if not is_all else _remedy(missing[0], root)
+            got = f"{root} without {len(missing)} of them, such as {missing[0]}"
+            remedy = "Paths in a list are relative to this folder"
             error = FileNotFoundError
             _check.fail("image_lists", "folder", rule, got, remedy, error)
         return ImageFiles(tuple(str(root / path) for path in self.paths))
-
-
-def _remedy(image: str, root: Path) -> str:
-    """Name the folder that has this image: in `root`, or above it."""
-    inside = sorted(root.iterdir()) if root.is_dir() else []
-    for one in (*inside, *root.resolve().parents):
-        if (one / image).is_file():
-            return f"Give {one}, which has them"
-    first = Path(image).parts[0]
-    return f"Paths in a list are relative to a folder: give the one with {first} in it"
 
 
 def read(path: str | Path) -> ImageList:
@@ -65,15 +54,9 @@ def read(path: str | Path) -> ImageList:
     left out.
     """
     file, paths, labels = Path(path), [], []
-    if not file.is_file():
-        msg = f"image_lists: no such list: {file}"
-        raise FileNotFoundError(msg)
     rule = "lines of a path, a space and a label (a number of a class, or -1)"
-    try:
+    with reading(file):
         lines = file.read_text("utf-8-sig").splitlines()
-    except UnicodeDecodeError as error:
-        msg = f"image_lists: {file} is not a text file ({error})"
-        raise ArtefactError(msg) from error
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue

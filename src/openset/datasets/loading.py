@@ -188,13 +188,8 @@ def load(
     if not is_name(text):
         return _from_path(caller, Path(name))
     if not imports and text not in CATALOGUE:
-        rule = (
-            "a registered or installed name where a protocol or another file gives it"
-        )
-        remedy = (
-            "Register the loader (datasets.register), or load the data set yourself "
-            "and pass it to datasets.cut"
-        )
+        rule = "a registered or installed name where a file gives it"
+        remedy = "Register the loader: datasets.register"
         _check.fail(caller, "name", rule, repr(text), remedy, ArtefactError)
     found = replace(CATALOGUE.find(text, caller=caller), name=text)
     place = found.place(root, offline=no_downloads)
@@ -215,12 +210,11 @@ def _from_path(caller: str, path: Path) -> Dataset:
         return own.from_csv(path)
     rule = (
         f"one of {', '.join(map(repr, names()))}, 'package.module:function', "
-        "'hf:owner/name', 'hf:path', or the path of a .npz file, a .csv file of texts "
-        "or a folder of images"
+        "'hf:owner/name', or the path of a .npz or .csv file or a folder of images"
     )
     missing = "" if path.exists() else ", and there is no such file or folder"
-    remedy = _check.near(str(path), names())
-    return _check.fail(caller, "name", rule, f"{str(path)!r}{missing}", remedy)
+    got, remedy = f"{str(path)!r}{missing}", _check.near(str(path), names())
+    return _check.fail(caller, "name", rule, got, remedy)
 
 
 def resized(dataset: Dataset, side: int, *, channels: int = 3) -> Dataset:

@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from openset import _check
 from openset.datasets.dataset import Dataset
 from openset.protocols import Protocol
-from openset.protocols.classes import Class
 
 _COPIES = 0.01  # short texts, and a few images on the web, are the same by chance
 
@@ -42,8 +41,7 @@ def with_negatives(
     """
     caller = "with_negatives"
     if protocol.negative:
-        reason = "left out: the protocol has negative classes"
-        _check.fail(caller, "negatives", reason, negatives.name or "a data set")
+        _check.fail(caller, "protocol", "without negative classes", repr(protocol))
     is_own = negatives is dataset
     source = protocol.source if is_own else negatives.label_set or "negatives"
     own = dataset.label_set
@@ -55,17 +53,13 @@ def with_negatives(
     }
     rows = negatives.parts.get("train", np.arange(len(negatives)))
     free = set(np.unique(negatives.labels[rows]).tolist()) - used
-    listed: tuple[Class, ...] = negatives.classes
-    if negatives.unlisted:
-        listed = (*listed, negatives.unlisted)
-    if is_own and protocol.classes:
-        listed = protocol.classes  # as the protocol writes them
+    unlisted = (negatives.unlisted,) if negatives.unlisted else ()
+    # Classes of the protocol's own data set as the protocol writes them.
+    listed = (is_own and protocol.classes) or (*negatives.classes, *unlisted)
     negative = tuple(c for c in listed if negatives.number(c) in free)
     if not negative:
         rule = "a data set with classes that the protocol does not use"
-        got = f"{negatives.name or 'a data set'} with none left"
-        remedy = "Use another data set, or a protocol with fewer classes"
-        _check.fail(caller, "negatives", rule, got, remedy)
+        _check.fail(caller, "negatives", rule, f"{negatives.name} with none left")
     return replace(protocol, negative=negative, negative_source=source)
 
 
@@ -86,15 +80,14 @@ def need_no_copies(
     # Within one data set, classes tell them apart.
     if inputs is tested or not is_array or inputs.shape[1:] != tested.shape[1:]:
         return
-    if inputs.dtype != tested.dtype and inputs.dtype.kind + tested.dtype.kind != "UU":
+    if inputs.dtype != tested.dtype and {inputs.dtype.kind, tested.dtype.kind} != {"U"}:
         return
     there = {hash(_key(inputs[row])) for row in rows}
     copies = sum(hash(_key(tested[row])) in there for row in tested_rows)
     if copies > _COPIES * tested_rows.size:
         rule = "other samples than the unknown ones of the test"
         got = f"copies of {copies} of {tested_rows.size} of them"
-        remedy = "Take another data set, or leave these samples out"
-        _check.fail("cut", part, rule, got, remedy)
+        _check.fail("cut", part, rule, got, "Leave these samples out")
 
 
 def _key(one: Any) -> str | bytes:

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset._types import ArtefactError
-from openset.datasets import lazy_inputs
 from openset.datasets.dataset import Dataset, consecutive, stacked
 from openset.datasets.own import (
     Listing,
@@ -170,14 +169,6 @@ def omniglot(place: Place) -> Dataset:
     return from_listings(listings, classes, name="omniglot", mode="L", invert=True)
 
 
-def omniglot28(place: Place) -> Dataset:
-    """Read Omniglot at 28 pixels, the size of MNIST."""
-    large = omniglot(place)
-    small = lazy_inputs.resize(large.inputs, 28, 1)
-    note = "resized from 105 to 28 pixels"
-    return replace(large, inputs=small, name=place.name, note=note)
-
-
 def tinyimagenet(place: Place) -> Dataset:
     """Read TinyImageNet: train, and the official validation images as test part.
 
@@ -190,19 +181,6 @@ def tinyimagenet(place: Place) -> Dataset:
     test = [(str(top / "val" / "images" / row[0]), row[1]) for row in rows]
     classes = class_folders(top / "train")
     return from_listings({"train": train, "test": test}, classes, name="tinyimagenet")
-
-
-def tinyimagenet32_val(place: Place) -> Dataset:
-    """Read the validation images of TinyImageNet at 32 pixels, as test part."""
-    large = tinyimagenet(place).part("test")
-    return replace(
-        large,
-        inputs=lazy_inputs.resize(large.inputs, 32, 3),
-        name=place.name,
-        label_set="tinyimagenet",
-        parts={"test": np.arange(len(large))},
-        note="resized from 64 to 32 pixels; test part only",
-    )
 
 
 def cub(place: Place) -> Dataset:

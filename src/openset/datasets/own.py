@@ -14,6 +14,7 @@ from openset._types import UNKNOWN, ArtefactError
 from openset.datasets import lazy_inputs
 from openset.datasets.dataset import PART_NAMES, SAVED, Dataset, consecutive
 from openset.datasets.lazy_inputs import ImageFiles, image_paths
+from openset.datasets.places import reading
 from openset.protocols.classes import few
 
 Listing = list[tuple[str, str]]
@@ -127,24 +128,19 @@ def from_npz(path: str | Path) -> Dataset:
     arrays, about = _npz.load("datasets.load", path)
     names = next((arrays[k] for k in ("classes", "class_names") if k in arrays), None)
     classes = about.get("classes", None if names is None else names.tolist())
-    refuse = f"datasets.load: {path}"
     is_saved = {"inputs", "labels"} <= set(arrays)
     pairs = [p for p in ("train", "test") if {f"{p}_x", f"{p}_y"} <= set(arrays)]
-    read = {f"part_{part}" for part in PART_NAMES}
-    if not is_saved:
-        read = {f"{part}_{one}" for part in pairs for one in "xy"}
+    read = {f"{part}_{one}" for part in pairs for one in "xy"}
+    if is_saved:
+        read = {f"part_{part}" for part in PART_NAMES}
     ignored = [n for n in arrays if n.startswith(_PARTS_IN_FILE) and n not in read]
-    if ignored:
-        msg = (
-            f"{refuse} must hold its parts as train_x, train_y, test_x and test_y, or "
-            "as inputs and labels with the rows part_train, part_validation and "
-            f"part_test, got {', '.join(sorted(ignored))}"
+    if ignored or not (is_saved or "train" in pairs):
+        rule = (
+            "a data set of train_x, train_y, test_x and test_y, or of inputs and "
+            "labels with the rows part_train, part_validation and part_test"
         )
-        raise ArtefactError(msg)
-    if not is_saved and "train" not in pairs:
-        got = ", ".join(sorted(arrays)) or "nothing"
-        msg = f"{refuse} must hold inputs and labels, or train_x and train_y, got {got}"
-        raise ArtefactError(msg)
+        got = ", ".join(sorted(ignored or arrays)) or "nothing"
+        _check.fail("datasets.load", f"{path}", rule, got, error=ArtefactError)
     try:
         if not is_saved:
             x, y = arrays["train_x"], arrays["train_y"]
@@ -160,7 +156,7 @@ def from_npz(path: str | Path) -> Dataset:
             **texts | {"name": texts.get("name") or path.stem},
         )
     except (TypeError, ValueError) as error:
-        msg = f"{refuse} is not a data set: {error}"
+        msg = f"datasets.load: {path} is not a data set: {error}"
         raise ArtefactError(msg) from error
 
 
@@ -185,35 +181,26 @@ def from_pairs(
 
 def from_csv(path: Path) -> Dataset:
     """Read a ``.csv`` or ``.tsv`` with the columns text, label and perhaps part."""
-    name, delimiter = f"{path}", "\t" if path.suffix == ".tsv" else ","
-
-    def refuse(rule: str, got: object, remedy: str = "") -> None:
-        _check.fail("datasets.load", name, rule, got, remedy, ArtefactError)
-
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as stream:
-            rows = list(csv.DictReader(stream, delimiter=delimiter))
-    except (UnicodeDecodeError, csv.Error) as error:
-        refuse("a table in UTF-8", error)
+    delimiter = "\t" if path.suffix == ".tsv" else ","
+    with reading(path), path.open(encoding="utf-8-sig", newline="") as stream:
+        rows = list(csv.DictReader(stream, delimiter=delimiter))
     columns = [one for one in rows[0] if one is not None] if rows else []
-    if not {"text", "label"} <= set(columns):
-        rule = "a table of texts with the columns text and label, and perhaps part"
-        refuse(rule, f"the columns {', '.join(columns)}" if columns else "no rows")
-    for number, row in enumerate(rows, start=2):
-        if not row["text"] or not row["label"]:
-            refuse("a table with a text and a label in every row", f"none in {number}")
-        if None in row:  # a comma in the text would move the label
-            remedy = f"Put a text with a {delimiter!r} in it in quotes"
-            rule = f"a table with {len(columns)} columns in every row"
-            refuse(rule, f"more in row {number}", remedy)
-    if "part" not in columns:
-        pairs = [(row["text"], row["label"]) for row in rows]
-        return replace(from_pairs({"train": pairs}, name=path.stem), parts={})
-    parts: dict[str, list[tuple[str, str]]] = {}
-    for row in rows:
-        _check.one_of("datasets.load", f"part in {path}", row["part"], PART_NAMES)
-        parts.setdefault(row["part"], []).append((row["text"], row["label"]))
-    return from_pairs(parts, name=path.stem)
+    has_parts, parts = "part" in columns, {}
+    rule = "a table of texts with the columns text and label, and perhaps part"
+    got = "" if {"text", "label"} <= set(columns) else f"the columns {columns}"
+    for number, row in enumerate(rows if not got else [], start=2):
+        if not row["text"] or not row["label"] or None in row:
+            # With a comma too many, a piece of the text would be the label.
+            rule = f"{rule}, in every row (texts with {delimiter!r} in quotes)"
+            got = f"others in row {number}"
+            break
+        part = row["part"] if has_parts else "train"
+        _check.one_of("datasets.load", f"part in {path}", part, PART_NAMES)
+        parts.setdefault(part, []).append((row["text"], row["label"]))
+    if got:
+        _check.fail("datasets.load", f"{path}", rule, got, error=ArtefactError)
+    made = from_pairs(parts, name=path.stem)
+    return made if has_parts else replace(made, parts={})
 
 
 def image_folder(path: Path) -> Dataset:
@@ -234,8 +221,8 @@ def image_folder(path: Path) -> Dataset:
         _need_no_parts_among(path, found)
         return from_listings({"": list_folder(path)}, found, name=name)
     if len({_FOLDERS[part] for part in found}) < len(found):
-        msg = f"datasets: {path} must have one validation part, got several: {found}"
-        raise ArtefactError(msg)
+        rule, got = "a folder with one validation part", few(found)
+        _check.fail("datasets", f"{path}", rule, got, error=ArtefactError)
     listings = {_FOLDERS[part]: list_folder(path / part) for part in found}
     if "test" not in listings and "validation" in listings and "train" in listings:
         listings["test"] = listings.pop("validation")
@@ -248,16 +235,11 @@ def _need_no_parts_among(folder: Path, found: list[str]) -> None:
     names = {*_FOLDERS, "training", "testing"}
     # An archive often unpacks to one folder around all others: no class, either.
     parts = found if len(found) == 1 else [n for n in found if n.lower() in names]
-    for name in parts:
-        if _folders(folder / name):
-            rule = (
-                "CLASS/image.jpg, or PART/CLASS/image.jpg with the parts train, val "
-                "and test alone"
-            )
-            others = ", ".join(one for one in found if one != name)[:60] or "nothing"
-            got = f"{name} with folders in it, beside {others}"
-            remedy = "Name the folder below it, or rename the parts"
-            _check.fail("datasets", str(folder), rule, got, remedy, ArtefactError)
+    if parts := [name for name in parts if _folders(folder / name)]:
+        rule = "CLASS/image.jpg, or PART/CLASS/image.jpg with train, val and test alone"
+        got = f"{parts[0]} with folders in it, among {few(found)}"
+        remedy = "Name the folder below it, or rename the parts"
+        _check.fail("datasets", str(folder), rule, got, remedy, ArtefactError)
 
 
 def _folders(path: Path) -> list[str]:
@@ -266,9 +248,6 @@ def _folders(path: Path) -> list[str]:
 
 def class_folders(folder: Path) -> list[str]:
     """Return the names of the class folders, in code-point order."""
-    if not folder.is_dir():
-        msg = f"datasets: no such folder: {folder}"
-        raise FileNotFoundError(msg)
     if names := _folders(folder):
         return names
     remedy = f"Expected {folder / 'CLASS' / 'image.jpg'}"

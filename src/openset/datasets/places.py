@@ -7,8 +7,8 @@ import tarfile
 import tempfile
 import zipfile
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from openset import _io
 from openset._types import ArtefactError
 
 ROOT, OFFLINE = "OPENSET_DATA", "OPENSET_OFFLINE"
+_BY_HAND = "its publisher offers no direct download"
 # What readers raise when a file is damaged.
 _DAMAGE = (
     *(ValueError, EOFError, OSError, LookupError, TypeError, AttributeError),
@@ -33,19 +34,11 @@ class File(NamedTuple):
 
 
 def default_root() -> Path:
-    """Return the folder of data sets: $OPENSET_DATA, else the user's cache.
-
-    For a user without a home folder, as in some containers, that is ``openset-data`` in
-    the current folder.
-    """
-    if os.environ.get(ROOT):
-        return Path(os.environ[ROOT]).expanduser()
-    if os.environ.get("XDG_CACHE_HOME"):
-        return Path(os.environ["XDG_CACHE_HOME"]) / "openset"
-    try:
-        return Path.home() / ".cache" / "openset"
-    except RuntimeError:
-        return Path.cwd() / "openset-data"
+    """Return the folder of data sets: $OPENSET_DATA, else the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    with suppress(RuntimeError):  # of a user without a home folder, in a container
+        return Path(os.environ.get(ROOT) or f"{cache}/openset").expanduser()
+    return Path("openset-data")
 
 
 def is_offline() -> bool:
@@ -62,12 +55,11 @@ class Place:
     files: tuple[File, ...] = ()
     folders: tuple[str, ...] = ()
     offline: bool = True
-    owner: str = ""
 
     @property
     def path(self) -> Path:
         """The folder, into which files are downloaded."""
-        return self.root / (self.owner or self.name)
+        return self.root / self.name
 
     @property
     def copy(self) -> Path:
@@ -76,12 +68,9 @@ class Place:
 
     def is_filled(self) -> bool:
         """Whether a copy, all files, or a folder that archives leave is there."""
-        if _io.is_there(self.copy):
-            return True
-        if self.files:
-            unpacked = any(map(self.find, self.folders))
-            return unpacked or all(self.find(file.name) for file in self.files)
-        return any(_io.is_there(self.path / one) for one in self.folders)
+        is_here = _io.is_there(self.copy) or any(map(self.find, self.folders))
+        names = [file.name for file in self.files]
+        return is_here or bool(names and all(map(self.find, names)))
 
     def find(self, name: str) -> Path | None:
         """Return a file or folder of the set, if it is there."""
@@ -91,18 +80,18 @@ class Place:
     def get(self, *files: File) -> list[Path]:
         """Return the paths of files; those that are missing are downloaded."""
         missing = [file for file in files if self.find(file.name) is None]
-        by_hand = [file for file in missing if not file.url]
-        if missing and (self.offline or by_hand):
-            why = "its publisher offers no direct download"
-            if not by_hand:
-                why = f"downloads are switched off (offline=True or {OFFLINE}=1)"
-            lines = "\n".join(map(self.line, missing))
-            where = f"{self.name!r} is not under {self.root}"
-            msg = f"datasets.load: {where}, and {why}. Put\n{lines}"
-            raise FileNotFoundError(msg)
+        if missing and not all(file.url for file in missing):
+            raise self._not_there(_BY_HAND, map(self.line, missing))
+        if missing and self.offline:
+            why = f"downloads are switched off (offline=True or {OFFLINE}=1)"
+            raise self._not_there(why, map(self.line, missing))
         for file in missing:
             self._download(file)
         return [self.find(file.name) or self.path for file in files]
+
+    def _not_there(self, why: str, lines: Iterable[str]) -> FileNotFoundError:
+        where, text = f"{self.name!r} is not under {self.root}", "\n".join(lines)
+        return FileNotFoundError(f"datasets.load: {where}, and {why}. Put\n{text}")
 
     def line(self, file: File) -> str:
         """Return where a file belongs, its checksum and its address, as text."""
@@ -112,19 +101,12 @@ class Place:
     def _download(self, file: File) -> None:
         import pooch  # noqa: PLC0415  # slow to import, for downloads only
 
+        digests, urls = {file.name: file.digest}, {file.name: file.url}
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            error.add_note(f"Name another folder by root or ${ROOT}")
-            raise
-        try:
-            pooch.create(
-                path=self.path,
-                base_url="",
-                registry={file.name: file.digest},
-                urls={file.name: file.url},
-                retry_if_failed=3,
-            ).fetch(file.name)
+            store = pooch.create(
+                self.path, "", registry=digests, urls=urls, retry_if_failed=3
+            )
+            store.fetch(file.name)
         except (OSError, ValueError) as error:  # of the connection, of the checksum
             line = self.line(file).strip()
             msg = f"datasets: could not download {file.name} ({error}). Put\n  {line}"
@@ -153,15 +135,10 @@ class Place:
 
     def folder(self) -> Path:
         """Return the first folder that is there; for sets of images without files."""
-        for one in self.folders:
-            if (self.path / one).is_dir():
-                return self.path / one
-        tried = "\nor ".join(f"  {self.path / name}" for name in self.folders)
-        msg = (
-            f"datasets.load: {self.name!r} is not under {self.root}, and its publisher "
-            f"offers no direct download. Unpack it into\n{tried}"
-        )
-        raise FileNotFoundError(msg)
+        paths = [self.path / name for name in self.folders]
+        if found := next((path for path in paths if path.is_dir()), None):
+            return found
+        raise self._not_there(_BY_HAND, (f"  {path}  (unpacked)" for path in paths))
 
 
 @contextmanager

@@ -74,16 +74,13 @@ def test_files_are_windows_or_are_cut_into_windows(tmp_path, rejector, outputs):
     new, watch = rejector.score(outputs), Watch.of(rejector)
     expected = watch.check(new, features=outputs.features)
     found = compare(rejector, paths)
-    assert found == {"monday.npz": expected, "tuesday.npz": expected}
+    assert found == dict.fromkeys(map(str, paths), expected)
     cut = compare(rejector, paths, window=20, features=False)
     assert list(cut) == ["0…19", "20…39", "40…59"]
     first = Watch.of(rejector, features=False).check(new.take(np.arange(20)))
     assert cut["0…19"] == first
-    (tmp_path / "more").mkdir()
-    other = outputs.save(tmp_path / "more" / "monday.npz")
-    assert list(compare(rejector, [paths[0], other])) == [str(paths[0]), str(other)]
     options = {"reference": paths[0], "against": "all", "false_alarms": 0.1}
-    verdict = compare(rejector, paths[1:], **options)["tuesday.npz"]
+    (verdict,) = compare(rejector, paths[1:], **options).values()
     assert (verdict.false_alarms, verdict.is_alarm) == (0.1, False)
     with pytest.raises(ValueError, match="reference must be given with against='all'"):
         compare(rejector, paths, against="all")

@@ -77,7 +77,6 @@ def test_changes_give_alarm_and_none_gives_none(rng):
     unknowns = np.concatenate([rng.normal(size=340), np.full(60, -5.0)])
     found = watch.check(scores_of(rng.permutation(unknowns)))
     assert found.unknown_rate.is_alarm
-    assert "ALARM" in str(found.unknown_rate)
     narrow = watch.check(scores_of(rng.normal(0, 0.5, size=400)))
     assert narrow.knownness.is_alarm  # fewer rejected, and another shape
     assert narrow.knownness.limit == 0.005

@@ -171,7 +171,7 @@ class Threshold:
             "interval": self.interval._asdict(),
             "fingerprint": self.fingerprint and self.fingerprint.to_dict(),
         }
-        return _without_infinity(plain)
+        return without_infinity(plain)
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
@@ -227,9 +227,10 @@ def of_osa(rates: Rates, alpha: float, level: float = CONFIDENCE) -> Interval:
     return Interval(low, high, level, "Wilson, summed")
 
 
-def _without_infinity(value: Any) -> Any:
+def without_infinity(value: Any) -> Any:
+    """Replace ±inf, which JSON lacks, by text."""
     if isinstance(value, dict):
-        return {name: _without_infinity(one) for name, one in value.items()}
+        return {name: without_infinity(one) for name, one in value.items()}
     return str(value) if isinstance(value, float) and isinf(value) else value
 
 

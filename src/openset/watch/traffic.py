@@ -11,7 +11,7 @@ from openset import _check, _io
 from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.watch.verdict import Part, Verdict
-from openset.watch.windows import Watch, joined
+from openset.watch.windows import Watch
 
 if TYPE_CHECKING:
     from openset.rejector import Rejector
@@ -34,7 +34,7 @@ def compare(
     rejector
         The rejector in operation.
     new
-        What :func:`read` takes: each is one window, named after the file.
+        What :func:`read` takes: each is one window, named as given.
     reference
         The same from normal operation; by default the known calibration samples.
     window
@@ -69,14 +69,7 @@ def compare(
             rule, remedy = "filled", "Use a smaller window, or give more samples"
             _check.fail("watch", "a window", rule, f"window={window}", remedy)
         return {f"{one.start}…{one.start + one.n - 1}": one for one in found}
-    names = [Path(path).name for path in new]
-    if len(set(names)) < len(names):  # monday/a.npz and tuesday/a.npz
-        names = list(map(str, new))
-    verdicts = (
-        watch.check(one.scores, features=one.features, n_invalid=one.n_invalid)
-        for one in parts
-    )
-    return dict(zip(names, verdicts, strict=True))
+    return dict(zip(map(str, new), map(watch.check, parts), strict=True))
 
 
 def read(rejector: "Rejector", path: str | Path) -> Part:
@@ -117,7 +110,7 @@ def read(rejector: "Rejector", path: str | Path) -> Part:
         got = "invalid ones only (NaN, or no single largest logit)"
         _check.fail("watch.read", str(path), "samples with an answer", got)
     n_invalid = sum(part for part in found if isinstance(part, int))
-    one = joined(parts)
+    one = Part.joined(parts)
     return one._replace(n_invalid=one.n_invalid + n_invalid)
 
 

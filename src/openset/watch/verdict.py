@@ -1,13 +1,18 @@
 """`Verdict`: the tests of one window, what they look like and what to do next."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import isinf
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
+import numpy as np
 from numpy.typing import NDArray
 
+from openset import _check
 from openset.scores import Scores
 from openset.thresholds import Prevalence
+from openset.thresholds.threshold import without_infinity
+
+_COLUMNS = ("labels", "predicted", "known")
 
 NEXT = {
     "unknown classes": "Look at the rejected samples: label those of new classes and "
@@ -34,6 +39,40 @@ class Part(NamedTuple):
     features: NDArray[Any] | None = None
     n_invalid: int = 0
 
+    @classmethod
+    def joined(cls, parts: Sequence[Self]) -> Self:
+        """Join parts; there are features if all have them."""
+        arrays = [part.features for part in parts if part.features is not None]
+        scores = [part.scores for part in parts]
+        return cls(
+            Scores.concat(scores) if parts[1:] else scores[0],
+            np.concatenate(arrays) if len(arrays) == len(parts) else None,
+            sum(part.n_invalid for part in parts),
+        )
+
+    def take(self, rows: Any) -> Self:
+        """Return some of the samples."""
+        features = None if self.features is None else self.features[rows]
+        return type(self)(self.scores.take(rows), features)
+
+    def bare(self) -> Self:
+        """Drop groups and class counts: parts of a stream may differ in them."""
+        kept = {name: getattr(self.scores, name) for name in _COLUMNS}
+        return self._replace(scores=Scores(**kept))
+
+    def checked(self, caller: str, name: str) -> Self:
+        """Check what was given, and own features: a stream may fill one array again."""
+        rule, remedy = "Scores", "Score your outputs first: rejector.score(outputs)"
+        _check.instance(caller, name, self.scores, Scores, rule=rule, remedy=remedy)
+        if self.features is None:
+            return self
+        _check.unmasked(caller, "features", self.features)
+        given, n = np.asarray(self.features), len(self.scores)
+        if given.ndim != 2 or len(given) != n:
+            rule, got = f"one row per sample, {n}", f"shape {given.shape}"
+            _check.fail(caller, "features", rule, got)
+        return self._replace(features=_check.owned(given, self.features))
+
 
 @dataclass(frozen=True)
 class WindowTest:
@@ -58,14 +97,6 @@ class WindowTest:
     def is_alarm(self) -> bool:
         """Whether the p-value is at or below the limit."""
         return self.p_value <= self.limit
-
-    def __str__(self) -> str:
-        verdict = "ALARM" if self.is_alarm else "ok"
-        return (
-            f"{self.name}: {self.new:.4g}, in the reference {self.reference:.4g}, "
-            f"distance {self.distance:+.4g}, p = {self.p_value:.2g} ({self.method}): "
-            f"{verdict}"
-        )
 
 
 @dataclass(frozen=True)
@@ -108,13 +139,5 @@ class Verdict:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; ±inf become text."""
-        document = {"alarm": self.is_alarm, **asdict(self), "advice": self.advice}
-        for test in ("unknown_rate", "knownness", "features"):
-            if document[test] is not None:
-                document[test] = {n: _plain(v) for n, v in document[test].items()}
-        return document
-
-
-def _plain(value: Any) -> Any:
-    is_infinite = isinstance(value, float) and isinf(value)
-    return str(value) if is_infinite else value
+        plain = {"alarm": self.is_alarm, **asdict(self), "advice": self.advice}
+        return without_infinity(plain)

@@ -124,7 +124,7 @@ class Watch:
             "Watch", "threshold", threshold, Threshold, rule=rule, remedy=remedy
         )
         if not isinstance(reference, Kept):
-            part = _checked("Watch", "reference", Part(reference, features))
+            part = Part(reference, features).checked("Watch", "reference")
             if against == "knowns":
                 if not reference.n_known:
                     msg = (
@@ -132,16 +132,12 @@ class Watch:
                         "against='all' if they are samples from operation"
                     )
                     raise UndefinedMetricError(msg)
-                part = _rows(part, ~reference.is_unknown)
-            known, rows = part.scores.known, part.features
-            accepted = threshold.accepts(part.scores)
-            reference = Kept(
-                np.sort(known),
-                known.size,
-                int(np.count_nonzero(~accepted)),
-                rows,
-                None if rows is None else rows[accepted],
-            )
+                part = part.take(~reference.is_unknown)
+            known, accepted = part.scores.known, threshold.accepts(part.scores)
+            rows = None if part.features is None else part.features[accepted]
+            n_rejected = int(np.count_nonzero(~accepted))
+            kept = np.sort(known), known.size, n_rejected, part.features, rows
+            reference = Kept(*kept)
         self.false_alarms = _check.open_unit("Watch", "false_alarms", false_alarms)
         self._threshold, self._reference, self._rates = threshold, reference, rates
         self._limit = self.false_alarms / (2 if reference.features is None else 3)
@@ -187,25 +183,24 @@ class Watch:
 
     def check(
         self,
-        new: Scores,
+        new: Scores | Part,
         *,
         features: NDArray[Any] | None = None,
         start: int = 0,
-        n_invalid: int = 0,
     ) -> Verdict:
-        """Test one window; also its features, if window and reference have them.
-
-        `n_invalid` samples that came with them have no scores: they are only counted.
-        """
-        part = _checked("Watch.check", "new", Part(new, features, n_invalid))
-        self._check_size(len(new))
-        accepted = self._threshold.accepts(new)
+        """Test one window; also its features, if window and reference have them."""
+        given = new if isinstance(new, Part) else Part(new, features)
+        scores, rows, n_invalid = given.checked("Watch.check", "new")
+        self._check_size(len(scores))
+        accepted = self._threshold.accepts(scores)
         n_rejected = int(np.count_nonzero(~accepted))
-        rate = self._rate(n_rejected, len(new))
-        knownness = self._distribution(new.known)
-        drift, seen, share = self._discrepancy(part.features), "", None
-        if drift is not None and drift.is_alarm:
-            seen = self._change(part.features[accepted])  # type: ignore[index]
+        rate = self._rate(n_rejected, len(scores))
+        knownness = self._distribution(scores.known)
+        drift, seen, share = None, "", None
+        if rows is not None and self._reference.features is not None:
+            drift = self._discrepancy(self._reference.features, rows)
+        if drift is not None and rows is not None and drift.is_alarm:
+            seen = self._change(rows[accepted])
         else:
             if rate.is_alarm or knownness.is_alarm:
                 seen = "unknown classes" + " or changed inputs" * (drift is None)
@@ -215,10 +210,10 @@ class Watch:
             # Without unknown calibration samples, say, there is no such share.
             with suppress(UndefinedMetricError):
                 if self._rates is not None:
-                    share = prevalence(n_rejected, len(new), self._rates)
+                    share = prevalence(n_rejected, len(scores), self._rates)
         return Verdict(
             start=start,
-            n=len(new),
+            n=len(scores),
             unknown_rate=rate,
             knownness=knownness,
             false_alarms=self.false_alarms,
@@ -236,32 +231,25 @@ class Watch:
         window that their part fills.
         """
         self._check_size(_check.positive_int("Watch.stream", "window", window))
-        start = 0
-        rest: Part | None = None
+        start, rest = 0, None
         for given in parts:
             part = given if isinstance(given, Part) else Part(given)
-            part = _checked("Watch.stream", "a part", part)
-            rest = _bare(part) if rest is None else joined([rest, _bare(part)])
+            part = part.checked("Watch.stream", "a part").bare()
+            rest = part if rest is None else Part.joined([rest, part])
             while rest is not None and len(rest.scores) >= window:
-                full, is_more = _rows(rest, slice(window)), len(rest.scores) > window
-                n_invalid = rest.n_invalid
-                rest = _rows(rest, slice(window, None)) if is_more else None
-                yield self.check(
-                    full.scores,
-                    features=full.features,
-                    start=start,
-                    n_invalid=n_invalid,
-                )
+                full = rest.take(slice(window))._replace(n_invalid=rest.n_invalid)
+                is_more = len(rest.scores) > window
+                rest = rest.take(slice(window, None)) if is_more else None
+                yield self.check(full, start=start)
                 start += window
 
     def _rate(self, rejected: int, n: int) -> WindowTest:
         m, k = self._reference.n, self._reference.n_rejected
         law, size = scipy.stats.hypergeom, (m + n, k + rejected, n)
         tails = law.sf(rejected - 1, *size), law.cdf(rejected, *size)
-        p_value, reference, new = float(min(1.0, 2 * min(tails))), k / m, rejected / n
-        return self._test(
-            "unknown rate", reference, new, new - reference, p_value, "Fisher, exact"
-        )
+        p_value, shares = float(min(1.0, 2 * min(tails))), (k / m, rejected / n)
+        distance = shares[1] - shares[0]
+        return self._test("unknown rate", shares, distance, p_value, "Fisher, exact")
 
     def _distribution(self, known: NDArray[np.float64]) -> WindowTest:
         before = self._reference.known
@@ -272,33 +260,30 @@ class Watch:
         # SciPy's sign is positive if the new scores are larger.
         distance = float(test.statistic * test.statistic_sign)
         method = f"Kolmogorov-Smirnov, {method}"
-        return self._test("knownness", *medians, distance, float(test.pvalue), method)
+        return self._test("knownness", medians, distance, float(test.pvalue), method)
 
-    def _discrepancy(self, features: NDArray[Any] | None) -> WindowTest | None:
-        before = self._reference.features
-        if features is None or before is None:
-            return None
-        test = mmd(before, features, limit=self._limit)
+    def _discrepancy(self, before: NDArray[Any], new: NDArray[Any]) -> WindowTest:
+        test = mmd(before, new, limit=self._limit)
         centre = before.mean(axis=0, dtype=np.float64)
         with np.errstate(over="ignore"):  # beyond all floats: inf
             far = [
-                np.linalg.norm(x - centre, axis=1).mean() for x in (before, features)
+                float(np.linalg.norm(x - centre, axis=1).mean()) for x in (before, new)
             ]
         method = f"MMD, {test.n_permutations} permutations"
-        return self._test(
-            "features", *map(float, far), test.distance, test.p_value, method
-        )
+        return self._test("features", far, test.distance, test.p_value, method)
 
-    def _test(self, *found: Any) -> WindowTest:
-        *numbers, method = found
-        return WindowTest(*numbers, self._limit, method)
+    def _test(  # noqa: PLR0917  # in the order of the record
+        self, name: str, of: Sequence[float], distance: float, p: float, method: str
+    ) -> WindowTest:
+        return WindowTest(name, of[0], of[1], distance, p, self._limit, method)
 
     def _change(self, accepted: NDArray[Any]) -> str:
         """Say what changed features look like, by those of the accepted samples."""
-        if self._reference.accepted is None or len(accepted) < _FEWEST_ACCEPTED:
-            return "changed inputs"  # nearly all samples are unlike the reference
-        test = mmd(self._reference.accepted, accepted, limit=self._limit)
-        is_changed = test.p_value <= self._limit
+        before = self._reference.accepted
+        # If nearly all are rejected, nearly all samples are unlike the reference.
+        if before is None or len(accepted) < _FEWEST_ACCEPTED:
+            return "changed inputs"
+        is_changed = mmd(before, accepted, limit=self._limit).p_value <= self._limit
         return "changed inputs" if is_changed else "unknown classes"
 
     def _check_size(self, n: int) -> None:
@@ -309,44 +294,5 @@ class Watch:
         if least > log(self._limit):
             rule = "large enough for an alarm to be possible"
             got = f"{n} samples against {m} of the reference"
-            remedy = (
-                f"Use larger windows, or more than {self.false_alarms:g} false alarms"
-            )
+            remedy = f"Use larger ones, or more than {self.false_alarms:g} false alarms"
             _check.fail("Watch", "window", rule, got, remedy)
-
-
-def joined(parts: Sequence[Part]) -> Part:
-    """Join parts; there are features if all have them."""
-    arrays = [part.features for part in parts if part.features is not None]
-    scores = [part.scores for part in parts]
-    return Part(
-        Scores.concat(scores) if parts[1:] else scores[0],
-        np.concatenate(arrays) if len(arrays) == len(parts) else None,
-        sum(part.n_invalid for part in parts),
-    )
-
-
-def _rows(part: Part, rows: Any) -> Part:
-    features = None if part.features is None else part.features[rows]
-    return Part(part.scores.take(rows), features)
-
-
-def _bare(part: Part) -> Part:
-    """Drop groups and class counts: parts of a stream may differ in them."""
-    of = part.scores
-    scores = Scores(labels=of.labels, predicted=of.predicted, known=of.known)
-    return part._replace(scores=scores)
-
-
-def _checked(caller: str, name: str, part: Part) -> Part:
-    """Check what was given, and own the features: a stream may fill one array again."""
-    rule, remedy = "Scores", "Score your outputs first: rejector.score(outputs)"
-    _check.instance(caller, name, part.scores, Scores, rule=rule, remedy=remedy)
-    if part.features is None:
-        return part
-    _check.unmasked(caller, "features", part.features)
-    given, n = np.asarray(part.features), len(part.scores)
-    if given.ndim != 2 or len(given) != n:
-        rule, got = f"one row per sample, {n}", f"shape {given.shape}"
-        _check.fail(caller, "features", rule, got)
-    return part._replace(features=_check.owned(given, part.features))

@@ -272,7 +272,7 @@ class Watch:
         method = f"MMD, {test.n_permutations} permutations"
         return self._test("features", far, test.distance, test.p_value, method)
 
-    def _test(  # noqa: PLR0917  # in the order of the record
+    def _test(  # in the order of the record
         self, name: str, of: Sequence[float], distance: float, p: float, method: str
     ) -> WindowTest:
         return WindowTest(name, of[0], of[1], distance, p, self._limit, method)

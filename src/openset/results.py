@@ -4,7 +4,6 @@ import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, Self
 
@@ -46,7 +45,7 @@ _BETTER = "better"  # column of a file, if there are metrics of others
 
 
 class Results:
-    """A table of results that can be filtered, paired and saved.
+    """A table of results that can be filtered and saved.
 
     `better` says whether ``"higher"`` or ``"lower"`` is better, for metrics that are
     not in the table of metrics.
@@ -63,8 +62,6 @@ class Results:
     ... )
     >>> table.where(detector="msp").column("value")
     array([0.8, 0.9])
-    >>> {name: values.tolist() for name, values in table.paired("detector").items()}
-    {'msp': [0.8, 0.9], 'energy': [0.7, 0.6]}
     """
 
     def __init__(
@@ -113,42 +110,10 @@ class Results:
         _check.one_of("Results.column", "name", name, _COLUMNS)
         return np.array([getattr(row, name) for row in self._rows])
 
-    def paired(self, by: str = "detector") -> dict[str, NDArray[np.float64]]:
-        """Return values per method, where index i is the same run for all methods.
-
-        A run is identified by all columns except `by`, value and n: protocol, repeat,
-        split, model, method, seed, metric. Every method must have every run exactly
-        once.
-        """
-        _check.one_of("Results.paired", "by", by, ["detector", "model", "method"])
-        keys = [name for name in _COLUMNS if name not in {by, "value", "n"}]
-        table: dict[str, dict[tuple[Any, ...], float]] = {}
-        for row in self._rows:
-            run = tuple(getattr(row, name) for name in keys)
-            values = table.setdefault(getattr(row, by), {})
-            if run in values:
-                msg = f"Results.paired: runs must be unique, got {run} twice"
-                raise ValueError(msg)
-            values[run] = row.value
-        runs = sorted({run for values in table.values() for run in values})
-        for method, values in table.items():
-            missing = [run for run in runs if run not in values]
-            if missing:
-                msg = (
-                    f"Results.paired: every {by} must have every run, got none of "
-                    f"{missing[0]} for {method!r}"
-                )
-                raise ValueError(msg)
-        return {
-            method: np.array([values[run] for run in runs])
-            for method, values in table.items()
-        }
-
     def to_frame(self) -> Any:
         """Return a pandas table."""
         pd = _optional.optional("pandas", "tables")
-        rows = list(map(attrgetter(*_COLUMNS), self._rows))
-        return pd.DataFrame(rows, columns=list(_COLUMNS))
+        return pd.DataFrame(list(self._rows), columns=list(_COLUMNS))
 
     def save(self, path: str | Path) -> Path:
         """Write a ``.csv`` file; floats keep their exact value."""
@@ -173,10 +138,6 @@ class Results:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream)
             try:
-                odd = sorted(set(reader.fieldnames or ()) - {*_COLUMNS, _BETTER})
-                if odd:
-                    msg = f"it has the columns {', '.join(odd)}"
-                    raise ValueError(msg)  # noqa: TRY301 - reported below, as others
                 for record in reader:
                     if way := record.pop(_BETTER, ""):
                         better[record["metric"]] = way

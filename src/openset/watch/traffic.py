@@ -24,7 +24,6 @@ def compare(
     reference: str | Path | None = None,
     window: int | None = None,
     against: Literal["knowns", "all"] = "knowns",
-    features: bool = True,
     false_alarms: float = 0.01,
 ) -> dict[str, Verdict]:
     """Compare files of new samples with the calibration, or with a reference.
@@ -34,7 +33,7 @@ def compare(
     rejector
         The rejector in operation.
     new
-        What :func:`read` takes: each is one window, named as given.
+        What :func:`read` takes: each is one window, named after the file.
     reference
         The same from normal operation; by default the known calibration samples.
     window
@@ -42,26 +41,23 @@ def compare(
         their samples.
     against, false_alarms
         As in :class:`Watch`; ``"all"`` needs a `reference`.
-    features
-        Whether to compare features, where both sides have them.
     """
-    how = {"false_alarms": false_alarms}
     if reference is not None:
-        before = read(rejector, reference)
+        scores, features, _ = read(rejector, reference)
         with _io.naming(Path(reference)):
             watch = Watch(
                 rejector.threshold,
-                before.scores,
-                features=before.features if features else None,
+                scores,
+                features=features,
                 against=against,
+                false_alarms=false_alarms,
                 rates=rejector.report.rates,
-                **how,
             )
+    elif against == "knowns":
+        watch = Watch.of(rejector, false_alarms=false_alarms)
     else:
-        if against == "all":
-            remedy = "The unknown samples of a calibration do not represent operation"
-            _check.fail("watch", "reference", "given with against='all'", None, remedy)
-        watch = Watch.of(rejector, features=features, **how)
+        remedy = "The unknown samples of a calibration do not represent operation"
+        _check.fail("watch", "reference", f"given with {against=}", None, remedy)
     parts = (read(rejector, path) for path in new)
     if window is not None:
         found = list(watch.stream(parts, window))
@@ -69,7 +65,10 @@ def compare(
             rule, remedy = "filled", "Use a smaller window, or give more samples"
             _check.fail("watch", "a window", rule, f"window={window}", remedy)
         return {f"{one.start}…{one.start + one.n - 1}": one for one in found}
-    return dict(zip(map(str, new), map(watch.check, parts), strict=True))
+    names = [Path(path).name for path in new]
+    if len(set(names)) < len(names):  # monday/a.npz and tuesday/a.npz
+        names = list(map(str, new))
+    return dict(zip(names, map(watch.check, parts), strict=True))
 
 
 def read(rejector: "Rejector", path: str | Path) -> Part:

@@ -137,7 +137,7 @@ def test_damaged_json_says_what_is_wrong(text, message):
 
 @pytest.mark.parametrize("load", [Protocol.load, protocols.load, Draws.load])
 def test_missing_and_damaged_files_say_so(tmp_path, load):
-    with pytest.raises(FileNotFoundError, match="none.json"):
+    with pytest.raises(FileNotFoundError, match=r"none\.json"):
         load(tmp_path / "none.json")
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ArtefactError, match=r"not JSON: .*utf-16(.|\n)*binary.json"):

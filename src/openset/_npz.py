@@ -128,7 +128,7 @@ def save(
     if about is not None:
         members[_ABOUT] = np.array(json.dumps(about, allow_nan=False))
     if isinstance(target, Path):
-        _io.write(target, lambda stream: np.savez(stream, **members))  # type: ignore[arg-type]
+        _io.write(target, lambda stream: np.savez(stream, **members))
     else:
         np.savez(target, **members)
 

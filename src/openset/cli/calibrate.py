@@ -250,9 +250,9 @@ def _print_report(rejector: Any, choice: Any) -> None:
         summary.append(("prediction sets", str(rejector.sets)))
     table({"On the calibration data": name, "": text} for name, text in summary)
     if len(report.groups) > 1:
-        names = ("group", "n", "urr", "osa", "best", "loss")
+        columns = ("group", "n", "urr", "osa", "best", "loss")
         said = f"alpha {report.alpha:.3g}; the worst: {report.worst_group}"
-        table((pick(row, *names) for row in report.groups), f"Unknowns, {said}")
+        table((pick(row, *columns) for row in report.groups), f"Unknowns, {said}")
 
 
 def _print_test(found: dict[str, Any]) -> None:

@@ -57,7 +57,7 @@ def listed(as_json: Json = False) -> None:
     for name in openset.protocols.names():
         splits = openset.protocols.splits(name)
         each = [published(name, split) for split in splits]
-        n_distinct = openset.protocols.Draws(each).n_distinct
+        n_distinct = openset.protocols.Draws(tuple(each)).n_distinct
         record: dict[str, Any] = {"name": name, "n_distinct": n_distinct}
         records.append(record | {"splits": [*map(_summary, splits, each)]})
         alike: dict[tuple[Any, ...], list[Any]] = {}  # splits of one size share a row

@@ -72,11 +72,11 @@ def command(
         text = "\n".join([f"error: {error}", *getattr(error, "__notes__", ())])
         say(text, style="red", to=ERR)
         raise typer.Exit(1) from error
-    for one in made.tables:
-        rows = (dict(zip(one.columns, row, strict=True)) for row in one.texts())
-        table(rows, one.title)
-        if one.note:
-            say(one.note)
+    for part in made.tables:
+        texts = (dict(zip(part.columns, row, strict=True)) for row in part.texts())
+        table(texts, part.title)
+        if part.note:
+            say(part.note)
     for note in made.notes:
         say(note)
     say(f"wrote {out / 'page.md'} and {out / 'results.json'}")

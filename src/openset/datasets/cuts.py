@@ -163,7 +163,7 @@ def cut(
     return Cut(
         protocol=protocol,
         train=table.samples(train),
-        validation=validation and table.samples(validation),
+        validation=None if validation is None else table.samples(validation),
         tests=tuple(table.samples(*both) for both in tests),
         **{part: table.samples(pool) for part, pool in extra.items()},
     )
@@ -220,7 +220,7 @@ def folds(
         one = Cut(
             protocol=protocol,
             train=table.samples(train),
-            validation=validation and table.samples(validation),
+            validation=None if validation is None else table.samples(validation),
             tests=(table.samples(known.take(tested), strange.take(shown)),),
         )
         made.append(one)

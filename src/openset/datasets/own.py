@@ -185,7 +185,8 @@ def from_csv(path: Path) -> Dataset:
     with reading(path), path.open(encoding="utf-8-sig", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter=delimiter))
     columns = [one for one in rows[0] if one is not None] if rows else []
-    has_parts, parts = "part" in columns, {}
+    has_parts = "part" in columns
+    parts: dict[str, Any] = {}
     rule = "a table of texts with the columns text and label, and perhaps part"
     got = "" if {"text", "label"} <= set(columns) else f"the columns {columns}"
     for number, row in enumerate(rows if not got else [], start=2):

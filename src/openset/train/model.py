@@ -124,7 +124,11 @@ class RunNetwork(Network):
                 return {name: to_numpy(one.float()) for name, one in found.items()}
 
             head = {} if layers else head_of(learner)
-            about = {"classes": self.classes, "input_step": words, **head}
+            about: dict[str, Any] = {
+                "classes": self.classes,
+                "input_step": words,
+                **head,
+            }
             return gather(forward, batches, total=len(batches), **about, **how)
 
     def traced(self) -> tuple[Any, Any]:

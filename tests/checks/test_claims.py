@@ -126,10 +126,13 @@ OPENAUC = {"claim": 0.1, "headline": "openauc"}
     [
         ({}, "no difference claimed"),
         ({"claim": 0.1}, "names no metric"),
-        (AUROC, "no two sets of scores"),
-        (OPENAUC | {"results": results(a=[0.5], b=[0.6])}, "one run"),
+        (AUROC, "of two of the methods, got a study of nothing"),
+        (OPENAUC | {"results": results(a=[0.5], b=[0.6])}, "of several runs"),
         (OPENAUC | {"results": results(a=[0.5], b=[1, 1])}, "of the same runs"),
-        ({"claim": 0.1, "headline": "ccr_at_fpr_0.05", "scores": TWO}, "no interval"),
+        (
+            {"claim": 0.1, "headline": "ccr_at_fpr_0.05", "scores": TWO},
+            "metric must be one of",
+        ),
         (AUROC | {"scores": TWO | {"b": scores(20, 20)}}, "of the same samples"),
         (
             {"claim": 0.2, "headline": "overall_score", "scores": TWO},

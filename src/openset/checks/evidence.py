@@ -3,8 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Real
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,24 +12,14 @@ from openset import _check, metrics
 from openset.datasets import Cut
 from openset.metrics import Metric
 from openset.protocols import Protocol
-from openset.results import Results
-from openset.scores import Scores
+from openset.results import Result, Results
+from openset.scores import Scores, need_scores
 from openset.thresholds import Fingerprint, Threshold
 
 T = TypeVar("T")
 
-TUNED_ON = (
-    "defaults",
-    "published",
-    "n_known",
-    "train",
-    "validation",
-    "negative",
-    "surrogate",
-    "openness",
-    "test",
-    "test unknowns",
-)
+TUNED_ON: tuple[str, ...] = ("defaults", "published", "n_known", "train", "validation")
+TUNED_ON += ("negative", "surrogate", "openness", "test", "test unknowns")
 """What hyper-parameters may have been chosen on; OSR011 reports the last three."""
 
 ONLY = "scores"  # the name of scores that were given without one
@@ -53,13 +42,27 @@ class Claim:
         _check.number("Claim", "difference", self.difference, low=0, open_low=True)
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(NamedTuple):
     """A threshold in use, with what is known of its choice."""
 
     value: float
     method: str = ""
     fingerprint: Fingerprint | None = None
+
+    @classmethod
+    def read(cls, given: Any) -> "Chosen":
+        """Read a number, a `Threshold`, or the record of one."""
+        if isinstance(given, Chosen):
+            return given
+        record = given.to_dict() if isinstance(given, Threshold) else given
+        record = record if isinstance(record, Mapping) else {"value": record}
+        value, mark = record["value"], record.get("fingerprint")
+        value = float(value) if value in ("inf", "-inf") else value  # JSON has none
+        return cls(
+            _check.threshold("checks.run: thresholds", value),
+            record.get("method", ""),
+            None if mark is None else Fingerprint.from_dict(mark),
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,15 +74,15 @@ class Evidence:
     sets of scores nothing was read.
     """
 
-    scores: Mapping[str, Scores] = field(default_factory=dict)
-    calibration: Mapping[str, Scores] = field(default_factory=dict)
-    thresholds: Mapping[str, Chosen] = field(default_factory=dict)
+    scores: Mapping[str, Scores]
+    calibration: Mapping[str, Scores]
+    thresholds: Mapping[str, Chosen]
     results: Results | None = None
     protocols: tuple[Protocol, ...] = ()
     parts: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
     headline: str = ""
     claim: Claim | None = None
-    tuned_on: tuple[str, ...] = ()
+    tuned_on: Sequence[str] = ()
     n_left_out: int = 0
 
     @property
@@ -117,14 +120,13 @@ def row_of(name: str) -> Metric | None:
     >>> row_of("Macro-F1").key, row_of("our new score")
     ('f_score', None)
     """
-    plain = re.sub(r"[^a-z0-9.]+", "_", name.lower()).strip("_")
-    rows = metrics.table()
-    for row in rows:
-        if plain == row.key or plain in row.aliases:
-            return row
-    # Its function's name, or that with a number: a parameter other than in our rows.
-    by_name = re.sub(r"_[0-9.]+$", "", plain)
-    return next((row for row in rows if row.name == by_name), None)
+    # A name with a number: a parameter other than in our rows.
+    for one in (name, re.sub(r"_[0-9.]+$", "", name)):
+        try:
+            return metrics.get(one.partition(":")[0])  # which imports nothing
+        except ValueError:
+            continue
+    return None
 
 
 def gathered(
@@ -132,51 +134,35 @@ def gathered(
     scores: Scores | Mapping[str, Scores] | None = None,
     calibration: Scores | Mapping[str, Scores] | None = None,
     thresholds: Any = None,
-    results: Results | None = None,
+    results: Iterable[Result] | None = None,
     protocols: Protocol | Iterable[Protocol] | None = None,
     parts: Cut | Mapping[str, Iterable[Any]] | None = None,
     headline: str | None = None,
     claim: float | Claim | None = None,
     tuned_on: str | Sequence[str] | None = None,
-    n_left_out: int = 0,
+    **others: Any,
 ) -> Evidence:
     """Check and sort what is known about an evaluation; see :func:`run`."""
-    if isinstance(parts, Cut):
-        parts = parts_of(parts)
-    if isinstance(claim, Real):
-        claim = Claim(float(claim) if not isinstance(claim, bool) else claim)
-    draws = [protocols] if isinstance(protocols, Protocol) else list(protocols or ())
     sets, chosen = named(scores), named(calibration)
-    for name, values, kind in (
-        ("scores", sets.values(), Scores),
-        ("calibration", chosen.values(), Scores),
-        ("results", [results], Results),
-        ("protocols", draws, Protocol),
-        ("parts", [parts], Mapping),
-        ("headline", [headline], str),
-        ("claim", [claim], Claim),
-    ):
-        for value in values:
-            if value is not None and not isinstance(value, kind):
-                rule, got = f"a {kind.__name__}", type(value).__name__
-                _check.fail("checks.run", name, rule, got, error=TypeError)
-    origins = [tuned_on] if isinstance(tuned_on, str) else list(tuned_on or ())
+    for one in (*sets.values(), *chosen.values()):
+        need_scores("checks.run", one)
+    origins = [tuned_on] if isinstance(tuned_on, str) else tuned_on or ()
+    for origin in origins:
+        _check.one_of("checks.run", "tuned_on", origin, TUNED_ON)
+    parts = parts_of(parts) if isinstance(parts, Cut) else parts or {}
     return Evidence(
         scores=sets,
         calibration=chosen,
-        thresholds={n: _chosen(value) for n, value in named(thresholds).items()},
-        results=results,
-        protocols=tuple(draws),
-        parts={
-            part: np.asarray(list(ids)).astype(np.str_)
-            for part, ids in (parts or {}).items()
-        },
-        headline=headline or "",
-        claim=claim,  # type: ignore[arg-type]  # checked above
-        tuned_on=tuple(
-            _check.one_of("checks.run", "tuned_on", one, TUNED_ON) for one in origins
+        thresholds={n: Chosen.read(one) for n, one in named(thresholds).items()},
+        results=(results if isinstance(results, Results | None) else Results(results)),
+        protocols=(
+            (protocols,) if isinstance(protocols, Protocol) else tuple(protocols or ())
         ),
-        n_left_out=n_left_out,
+        parts={part: np.asarray(list(ids), np.str_) for part, ids in parts.items()},
+        headline=headline or "",
+        claim=claim if claim is None or isinstance(claim, Claim) else Claim(claim),
+        tuned_on=tuple(origins),
+        **others,
     )
 
 
@@ -186,25 +172,6 @@ def named(value: Any) -> dict[str, Any]:
         return {}
     is_several = isinstance(value, Mapping) and "value" not in value
     return {str(k): v for k, v in value.items()} if is_several else {ONLY: value}
-
-
-def _chosen(given: Any) -> Chosen:
-    """Read a number, a `Threshold`, or the record of one."""
-    keys = ("value", "method", "fingerprint")
-    record = given if isinstance(given, Mapping) else {"value": given}
-    if isinstance(given, Threshold | Chosen):
-        record = {key: getattr(given, key) for key in keys}
-    value = record["value"]
-    value = float(value) if value in ("inf", "-inf") else value  # JSON has none
-    mark = record.get("fingerprint")
-    if isinstance(mark, Mapping):
-        try:
-            mark = Fingerprint.from_dict(dict(mark))
-        except (KeyError, TypeError, ValueError) as error:
-            rule = "that of a Threshold"
-            _check.fail("checks.run", "thresholds: fingerprint", rule, repr(error))
-    number = _check.threshold("checks.run: thresholds", value)
-    return Chosen(number, str(record.get("method") or ""), mark)
 
 
 def parts_of(cut: Cut) -> dict[str, NDArray[np.str_]]:

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from openset.checks.evidence import Chosen, Evidence, row_of
+from openset.checks.evidence import Evidence, row_of
 from openset.checks.finding import Finding, check, found, not_applicable, passed
 from openset.metrics import Metric, evaluate, imbalance_ratio
 from openset.protocols import Draws
@@ -38,18 +38,15 @@ FEWEST_SURE = 5
 """Fewest samples per side for which complete separation is not chance."""
 
 
+_IMBALANCED = "Known/unknown imbalance with a prevalence-dependent metric"
+
+
 def moves_with_prevalence(row: Metric) -> bool:
     """Whether a metric changes with the share of unknown samples in the data."""
     return row.key not in _STEADY and bool({row.key, row.name} & _MOVING)
 
 
-@check(
-    "OSR004",
-    "Known/unknown imbalance with a prevalence-dependent metric",
-    5,
-    6,
-    reads_scores=True,
-)
+@check("OSR004", _IMBALANCED, 5, 6, reads_scores=True)
 def imbalance(study: Evidence) -> Finding:
     """Compare the number of known and unknown samples of each test set."""
     ratios = [
@@ -72,46 +69,38 @@ def imbalance(study: Evidence) -> Finding:
     return found(
         f"{seen}, and {', '.join(touched)} would differ at another ratio",
         "Report auroc, openauc, outer_score or overall_score, which do not depend on "
-        "it; or state the ratio beside the number and compare at equal ratios only",
+        "it; or state the ratio, and compare at equal ratios only",
     )
 
 
 @check("OSR006", "Threshold chosen on test data", reads_scores=True)
 def threshold_on_test(study: Evidence) -> Finding:
     """Compare test scores with calibration scores, fingerprints and thresholds."""
-    remedy = (
-        "Choose it on validation samples and surrogate unknowns "
-        "(protocols.operational), then apply it unchanged to the test scores"
-    )
+    remedy = "Choose it on validation samples and surrogate unknowns, then keep it"
     if study.headline and _is_oracle(study.headline):
-        seen = "is the best over all thresholds of the test data"
-        return found(f"the headline {study.headline!r} {seen}", remedy)
+        seen = f"the headline {study.headline!r} is the best over all thresholds of"
+        return found(f"{seen} the test data", remedy)
     for name, chosen in study.thresholds.items():
         if "oracle" in chosen.method.lower():
-            method = f"the threshold's method is {chosen.method!r}"
-            return found(f"{name}: {method}", remedy)
+            return found(f"{name}: the threshold is by {chosen.method!r}", remedy)
     told = 0
     for name, scores in study.scores.items():
         calibration, cut = study.calibration_of(name), study.threshold_of(name)
-        trouble = ""
-        if calibration is not None and Fingerprint.of(calibration).is_of(scores):
-            trouble = "samples of the calibration are in the test set"
-        elif cut is not None and cut.fingerprint is not None:
-            if cut.fingerprint.is_of(scores):
-                trouble = "the fingerprint of the threshold is that of these samples"
-        elif cut is not None and calibration is None and _is_a_score(scores, cut):
-            value = f"the threshold {cut.value:g}"
-            trouble = f"{value} is exactly the score of one test sample"
+        marks = {}
+        if calibration is not None:
+            seen = "samples of the calibration are in the test set"
+            marks[seen] = Fingerprint.of(calibration)
+        if cut is not None and cut.fingerprint is not None:
+            seen = "the fingerprint of the threshold is that of these samples"
+            marks[seen] = cut.fingerprint
+        trouble = [seen for seen, mark in marks.items() if mark.is_of(scores)]
+        if not marks and cut is not None and _is_a_score(scores, cut.value):
+            trouble = [f"the threshold {cut.value:g} is the score of one test sample"]
         if trouble:
-            return found(f"{name}: {trouble}", remedy)
-        told += calibration is not None or (
-            cut is not None and cut.fingerprint is not None
-        )
+            return found(f"{name}: {trouble[0]}", remedy)
+        told += bool(marks)
     if not told:
-        return not_applicable(
-            "it is not known which scores the thresholds were chosen on; give "
-            "calibration"
-        )
+        return not_applicable("give calibration: what the thresholds were chosen on")
     return passed(f"{told} test sets share no samples with their calibration data")
 
 
@@ -121,20 +110,16 @@ def _is_oracle(name: str) -> bool:
     return row.kind == "oracle" if row is not None else name.lower().endswith("_best")
 
 
-def _is_a_score(scores: Scores, chosen: Chosen) -> bool:
+def _is_a_score(scores: Scores, value: float) -> bool:
     # A number a person typed may hit a score; one with many digits hits by choice.
-    if not np.isfinite(chosen.value) or chosen.value == round(chosen.value, 3):
-        return False
-    return int(np.count_nonzero(scores.known == chosen.value)) == 1
+    is_typed = not np.isfinite(value) or value == round(value, 3)
+    return not is_typed and np.count_nonzero(scores.known == value) == 1
 
 
 @check("OSR007", "Surrogate classes among the test unknowns", reads_scores=True)
 def surrogate_in_test(study: Evidence) -> Finding:
     """Compare surrogate and unknown classes, by protocol and by groups of scores."""
-    remedy = (
-        "Take surrogate classes that occur nowhere in the test set: "
-        "protocols.operational draws them disjoint"
-    )
+    remedy = "Take other classes: protocols.operational draws them disjoint"
     told = 0
     for i, protocol in enumerate(study.protocols):
         # A Protocol refuses this within one source. Two sources may still share
@@ -143,25 +128,20 @@ def surrogate_in_test(study: Evidence) -> Finding:
         both = names & {c for c in protocol.unknown if isinstance(c, str)}
         told += bool(protocol.surrogate)
         if both:
-            return found(
-                f"protocol {protocol.name or i}: surrogate and unknown both have "
-                f"{_few(both)} (from {protocol.source_of('surrogate')!r} and "
-                f"{protocol.source_of('unknown')!r})",
-                remedy,
-            )
+            sources = map(protocol.source_of, ("surrogate", "unknown"))
+            seen = f"both have {_few(both)} (from {' and '.join(map(repr, sources))})"
+            name = protocol.name or i
+            return found(f"protocol {name}: surrogate and unknown {seen}", remedy)
     for name, scores in study.scores.items():
         surrogate = _unknown_groups(study.calibration_of(name))
         unknown = _unknown_groups(scores)
         told += bool(surrogate and unknown)
         if surrogate & unknown:
-            shared = _few(surrogate & unknown)
-            where = "are in the calibration and in the test set"
-            return found(f"{name}: unknown samples of {shared} {where}", remedy)
+            seen = f"unknown samples of {_few(surrogate & unknown)} are in the"
+            return found(f"{name}: {seen} calibration and in the test set", remedy)
     if not told:
-        return not_applicable(
-            "no surrogate classes given; give protocols that have some, or calibration "
-            "and test scores with groups"
-        )
+        need = "protocols with surrogate classes, or all scores with groups"
+        return not_applicable(f"no surrogate classes given: give {need}")
     return passed(f"surrogate and test unknowns are disjoint in all {told} cases")
 
 
@@ -197,8 +177,7 @@ def ties(study: Evidence) -> Finding:
                 f"{values[largest]:g}, and {pairs:.1%} of the known-unknown pairs are "
                 f"tied ({values.size} distinct scores)",
                 "Compute scores in float64, and use scores that do not saturate: "
-                "logits or energy instead of probabilities, log-probabilities "
-                "instead of probabilities",
+                "logits, energy or log-probabilities instead of probabilities",
             )
     n = len(study.scores)
     return passed(f"few ties in {n} set{'s' * (n != 1)} of scores")
@@ -214,21 +193,17 @@ def duplicates(study: Evidence) -> Finding:
         if both.size:
             return found(
                 f"{both.size} samples are in {one} and in {other}, {both[0]!s} first",
-                "Divide the data once, with datasets.cut or datasets.folds, and "
-                "train, calibrate and test on different parts",
+                "Divide the data once, with datasets.cut or datasets.folds",
             )
     listed = study.protocols
     repeated = Draws(listed).duplicates if listed else ()
     if repeated:
         n_repeats = sum(len(places) - 1 for places in repeated)
-        shown = ", ".join(
-            " = ".join(listed[i].name or str(i) for i in places)
-            for places in repeated[:3]
-        )
+        named = [[listed[i].name or str(i) for i in places] for places in repeated[:3]]
+        shown = ", ".join(map(" = ".join, named))
         return found(
             f"{n_repeats} of {len(listed)} protocols repeat another ({shown})",
-            "Remove the repeated ones: a standard deviation over equal splits is too "
-            "small",
+            "Remove them: a standard deviation over equal splits is too small",
         )
     seen: dict[bytes, str] = {}
     for name, scores in study.scores.items():
@@ -240,8 +215,7 @@ def duplicates(study: Evidence) -> Finding:
         if first != name:
             return found(
                 f"the scores {first!r} and {name!r} are the same, sample by sample",
-                "Look for a file that was saved twice, a detector that falls back on "
-                "another one, or a model that does not depend on its seed",
+                "Look for a file saved twice, or a model that ignores its seed",
             )
     return passed("no protocol, sample or set of scores occurs twice")
 
@@ -251,24 +225,20 @@ def wrong_sign(study: Evidence) -> Finding:
     """Look for an AUROC clearly below one half, in scores or else in results."""
     values: dict[str, float] = {}
     for name, scores in study.scores.items():
-        if not (scores.n_known and scores.n_unknown):
-            continue
-        evaluation = evaluate(scores, metrics=["auroc"])
-        interval = evaluation.intervals.get("auroc")
-        if interval is None:  # complete separation, or next to no samples
-            is_sure = min(scores.n_known, scores.n_unknown) >= FEWEST_SURE
-        else:
-            is_sure = interval.high < 0.5
-        values[name] = evaluation["auroc"] if is_sure else 0.5
+        n_fewest = min(scores.n_known, scores.n_unknown)
+        if n_fewest:
+            evaluation = evaluate(scores, metrics=["auroc"])
+            span = evaluation.intervals.get("auroc")
+            # None: complete separation, or next to no samples
+            is_sure = n_fewest >= FEWEST_SURE if span is None else span.high < 0.5
+            values[name] = evaluation["auroc"] if is_sure else 0.5
     for row in () if values else study.results or ():
         metric = row_of(row.metric)
         if metric is not None and metric.key == "auroc":
             who = row.detector or row.model or "results"
             values[f"{who}, seed {row.seed}"] = row.value
     if not values:
-        return not_applicable(
-            "no scores with known and unknown samples, and no AUROC in the results"
-        )
+        return not_applicable("no scores of known and unknown samples, and no AUROC")
     lowest = min(values, key=values.__getitem__)
     if values[lowest] < 0.5 - BELOW_HALF:
         return found(

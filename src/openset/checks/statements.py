@@ -2,23 +2,25 @@
 
 import warnings
 
+from openset import _check
 from openset._types import PairingWarning
 from openset.checks.evidence import Claim, Evidence, row_of
 from openset.checks.finding import Finding, check, found, not_applicable, passed
-from openset.metrics import Interval, Metric
+from openset.metrics import Interval, Metric, table
 from openset.results import Results
 from openset.stats import compare, paired_t
 from openset.stats.same_runs import names_of, who
 
 # Which errors change a metric, by the name of its function or its key. Those of
 # classification: a wrong class. Of detection: known against unknown.
-OF_CLASSIFICATION = {"accuracy", "inner_score", "aurc_known", "augrc_known"}
-OF_CLASSIFICATION |= {"halfpoint_score_best"}
-OF_DETECTION = {"auroc", "urr", "fpr_at_tpr", "aupr", "outer_score", "error_at_tpr"}
-OF_DETECTION |= {"youden_binary"}
-OF_BOTH = {"openauc", "partial_openauc", "oosa", "osa", "ccr", "f_score", "ccr_at_fpr"}
-OF_BOTH |= {"halfpoint_score", "overall_score", "youden", "normalized_accuracy"}
-OF_BOTH |= {"aurc", "augrc", "scod_risk", "oaa"}
+_ERRORS = {
+    "classification": "accuracy inner_score aurc_known augrc_known "
+    "halfpoint_score_best",
+    "detection": "auroc urr fpr_at_tpr aupr outer_score error_at_tpr youden_binary",
+    "both": "openauc partial_openauc oosa osa ccr f_score ccr_at_fpr halfpoint_score "
+    "overall_score youden normalized_accuracy aurc augrc scod_risk oaa",
+}
+ERRORS = {name: kind for kind, names in _ERRORS.items() for name in names.split()}
 
 # CCR is the Halfpoint score with accuracy as its base.
 _HALFPOINT = frozenset({"halfpoint_score", "ccr"})
@@ -48,15 +50,8 @@ def errors_of(row: Metric) -> str:
     >>> errors_of(row_of("auroc")), errors_of(row_of("aurc_known"))
     ('detection', 'classification')
     """
-    for name in (row.key, row.name):  # a variant may count others than its function
-        for kind, names in (
-            ("classification", OF_CLASSIFICATION),
-            ("detection", OF_DETECTION),
-            ("both", OF_BOTH),
-        ):
-            if name in names:
-                return kind
-    return ""
+    # A variant may count others than its function.
+    return ERRORS.get(row.key) or ERRORS.get(row.name, "")
 
 
 @check("OSR001", "One openness only", 1)
@@ -69,8 +64,7 @@ def one_openness(study: Evidence) -> Finding:
     if len(values) == 1:
         return found(
             f"all {len(study.protocols)} protocols have openness {values[0]:.3f}",
-            "Add problems with other numbers of classes: protocols.grid(classes, "
-            "openness=[0.1, 0.2, 0.3])",
+            "Add others: protocols.grid(classes, openness=[0.1, 0.2, 0.3])",
         )
     return passed(f"{len(values)} values, {values[0]:.3f} to {values[-1]:.3f}")
 
@@ -86,17 +80,16 @@ def one_draw(study: Evidence) -> Finding:
         sides = frozenset(p.known), frozenset(p.unknown)
         draw = p.source, sides, p.source_of("unknown")
         draws.setdefault(round(p.openness, 9), set()).add(draw)
-    single = sorted(value for value, drawn in draws.items() if len(drawn) < 2)
+    single = [f"{one:.3f}" for one, drawn in sorted(draws.items()) if len(drawn) < 2]
     if single:
-        shown = ", ".join(f"{value:.3f}" for value in single)
         return found(
-            f"one class draw at openness {shown}",
+            f"one class draw at openness {', '.join(single)}",
             "Draw the classes several times (repeats=5) and report the spread; if the "
             "protocols use every class, use fewer, so that draws can differ",
         )
-    fewest = min(map(len, draws.values()))
     values = ", ".join(f"{value:.3f}" for value in sorted(draws)[:5])
     more = f" and {len(draws) - 5} more" if len(draws) > 5 else ""
+    fewest = min(map(len, draws.values()))
     return passed(f"at least {fewest} class draws at openness {values}{more}")
 
 
@@ -109,17 +102,15 @@ def no_joint_metric(study: Evidence) -> Finding:
         return not_applicable("no metrics named; give results or a headline")
     if "inner_score" in names and not names & _HALFPOINT:
         return found(
-            "the Inner score is reported without the Halfpoint score: rejecting known "
-            "samples costs nothing",
+            "Inner without Halfpoint score: rejecting known samples costs nothing",
             "Report halfpoint_score (or ccr) at a threshold chosen on other data",
         )
     joint = sorted({row.name for row in rows if errors_of(row) == "both"})
     detection = {row.name for row in rows if errors_of(row) == "detection"}
-    apart = sorted(detection | names & {"accuracy"})
+    apart = ", ".join(sorted(detection | names & {"accuracy"}))
     if apart and not joint:
         return found(
-            f"only {', '.join(apart)}: no metric counts both wrong classes and wrong "
-            "rejections",
+            f"only {apart}: none counts both wrong classes and wrong rejections",
             "Add openauc, or halfpoint_score and overall_score at a threshold",
         )
     return passed(f"reported together: {', '.join(joint) or 'none'}")
@@ -145,15 +136,12 @@ def misleading_headline(study: Evidence) -> Finding:
 def tuned_on_test(study: Evidence) -> Finding:
     """Look at what hyper-parameters were chosen on."""
     if not study.tuned_on:
-        return not_applicable(
-            "it is not known what hyper-parameters were chosen on; give tuned_on"
-        )
+        return not_applicable("give tuned_on: what hyper-parameters were chosen on")
     leaks = [_LEAKS[origin] for origin in study.tuned_on if origin in _LEAKS]
     if leaks:
         return found(
             f"hyper-parameters were chosen on {' and '.join(leaks)}",
-            "Choose them on the known classes (their number, training and validation "
-            "samples) or on surrogate classes, before the test set is used",
+            "Choose them on known or surrogate classes, before the test set is used",
         )
     return passed(f"hyper-parameters were chosen on: {', '.join(study.tuned_on)}")
 
@@ -167,54 +155,48 @@ def claim_within_noise(study: Evidence) -> Finding:
     metric = claim.metric or study.headline
     if not metric:
         return not_applicable("the claim names no metric, and there is no headline")
-    interval = _from_results(study, claim, metric)
-    if isinstance(interval, str):
-        why, interval = interval, _from_scores(study, claim, metric)
-        if isinstance(interval, str):
-            return not_applicable(f"{why}; {interval}")
-    margin = (interval.high - interval.low) / 2
+    why = []
+    for source in (_from_results, _from_scores):
+        try:
+            interval = source(study, claim, metric)
+            break
+        except (ValueError, PairingWarning) as error:  # runs or samples are missing
+            why.append(str(error))
+    else:
+        return not_applicable("; ".join(why))
     seen = (
         f"{metric}: {claim.difference:g} claimed, {_LEVEL:.0%} interval of the "
         f"difference {interval.low:.4f} to {interval.high:.4f} ({interval.method})"
     )
     # Absolute values: some metrics fall with quality. The claim may be rounded.
     least, most = sorted((abs(interval.low), abs(interval.high)))
-    is_beyond = 0.0 not in interval and least >= claim.difference
-    if not is_beyond and (margin >= claim.difference or 0.0 in interval):
-        return found(
-            seen,
-            "Measure on more runs or samples, or say that the methods cannot be told "
-            "apart",
-        )
+    is_wide = (interval.high - interval.low) / 2 >= claim.difference > least
+    if 0.0 in interval or is_wide:
+        remedy = "Measure on more runs or samples, or say that the methods cannot be "
+        return found(seen, remedy + "told apart")
     if claim.difference > 1.1 * most:
         return found(f"{seen}: smaller than claimed", "Claim what was measured")
     return passed(seen)
 
 
-def _pair(claim: Claim, names: list[str]) -> tuple[str, str] | None:
-    if claim.better and claim.worse:
-        is_there = claim.better in names and claim.worse in names
-        return (claim.better, claim.worse) if is_there else None
-    return (names[0], names[1]) if len(names) == 2 else None
+def _pair(claim: Claim, names: list[str]) -> list[str]:
+    """Return the names of the two methods that are compared; raise if there are not."""
+    pair = [claim.better, claim.worse] if claim.better and claim.worse else names
+    if len(pair) != 2 or not {*pair} <= {*names}:
+        rule, have = "of two of the methods", ", ".join(names) or "nothing"
+        _check.fail("Claim", "better and worse", rule, f"a study of {have}")
+    return pair
 
 
-def _from_results(study: Evidence, claim: Claim, metric: str) -> Interval | str:
-    """Return the interval of the paired test over independent runs, or why not."""
-    if study.results is None:
-        return "no results"
-    rows = study.results.where(metric=metric)
+def _from_results(study: Evidence, claim: Claim, metric: str) -> Interval:
+    """Return the interval of the paired test over independent runs."""
+    rows = (study.results or Results(())).where(metric=metric)
     names = names_of(rows)
     pair = _pair(claim, list(names.values()))
-    if pair is None:
-        have = ", ".join(names.values()) or "nothing"
-        return f"results hold {have} in {metric}; name two: Claim(better=, worse=)"
     two = Results(row for row in rows if names[who(row)] in pair)
-    try:
-        (test,) = paired_t(two, level=_LEVEL, pool=True)
-    except ValueError as error:  # runs are missing
-        return str(error)
+    (test,) = paired_t(two, level=_LEVEL, pool=True)
     if test.n < 2:
-        return f"results hold one run of {metric} only ({test.over})"
+        _check.fail("OSR010", "results", "of several runs", test.over)
     # None: the same difference in all runs.
     low = test.difference if test.low is None else test.low
     high = test.difference if test.high is None else test.high
@@ -223,21 +205,15 @@ def _from_results(study: Evidence, claim: Claim, metric: str) -> Interval | str:
     return Interval(low, high, _LEVEL, told)
 
 
-def _from_scores(study: Evidence, claim: Claim, metric: str) -> Interval | str:
-    """Return the interval of `stats.compare` on two sets of scores, or why not."""
+def _from_scores(study: Evidence, claim: Claim, metric: str) -> Interval:
+    """Return the interval of `stats.compare` on two sets of scores."""
     pair = _pair(claim, list(study.scores))
-    if pair is None:
-        return "no two sets of scores to compare"
-    row = row_of(metric)
-    if row is None or row.key != metric or row.kind in {"curve", "operational"}:
-        return f"no interval is known for {metric!r} from scores"
+    # Names in a file must not make `compare` import code.
+    _check.one_of("OSR010", "metric", metric, [row.key for row in table()])
     a, b = (study.scores[name] for name in pair)
     of_a, of_b = (study.threshold_of(name) for name in pair)
     at = None if of_a is None or of_b is None else (of_a.value, of_b.value)
-    options = {"level": _LEVEL, "threshold": at, "resamples": _RESAMPLES}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", PairingWarning)
-            return compare(a, b, metric, **options).interval  # type: ignore[arg-type]
-    except (ValueError, PairingWarning) as error:  # of other samples, too few, ...
-        return f"{pair[0]} and {pair[1]}: {error}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PairingWarning)
+        found = compare(a, b, metric, level=_LEVEL, threshold=at, resamples=_RESAMPLES)
+        return found.interval

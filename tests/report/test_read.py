@@ -115,7 +115,7 @@ def test_files_of_other_samples_or_repeats_are_not_tested(tmp_path):
         ("energy.csv ./x/../energy.csv", "must be two or more different files"),
         ("energy.csv nowhere.csv", "no such file or folder: nowhere.csv"),
         ("energy.csv x", "must be one folder, or files of scores, got the folder x"),
-        ("energy.csv odin.csv --threshold 1", "--threshold must be given with one"),
+        ("energy.csv odin.csv --threshold 1", "threshold must be given with one"),
         ("energy.csv short.csv", "short.csv must be of the same samples as energy.csv"),
         ("energy.csv short.csv", "none for 50 of 300 ids"),
     ],

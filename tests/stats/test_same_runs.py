@@ -193,7 +193,7 @@ REFUSED = [
 
 @pytest.mark.parametrize(("change", "words"), REFUSED)
 def test_what_cannot_be_tested_is_named(change, words):
-    with pytest.raises(ValueError, match=f"^paired_t: {words}"):
+    with pytest.raises(ValueError, match=words):
         stats.paired_t(**{"results": VALUES, **change})
     with pytest.raises(TypeError, match="paired_t: results must be Results, or a map"):
         stats.paired_t([[1, 2], [2, 3]])

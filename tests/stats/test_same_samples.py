@@ -112,14 +112,17 @@ REFUSED = [
     ({"metric": "osa"}, "threshold must be a pair .* got None. osa is a metric at a"),
     ({"metric": "osa", "threshold": 0.5}, "threshold must be a pair"),
     ({"metric": "osa", "threshold": (0.5,)}, "threshold must be a pair"),
-    ({"metric": "auroc", "max_fpr": 0.1}, "option must be an option of auroc"),
-    ({"metric": "fpr_at_tpr", "trp": 0.1}, r"option .* got trp. Did you mean 'tpr'"),
+    ({"metric": "auroc", "max_fpr": 0.1}, "an option must be one of"),
+    (
+        {"metric": "fpr_at_tpr", "trp": 0.1},
+        r"an option .* got 'trp'. Did you mean 'tpr'",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("change", "words"), REFUSED)
 def test_what_cannot_be_compared_is_named(change, words):
-    with pytest.raises(ValueError, match=f"^compare: {words}"):
+    with pytest.raises(ValueError, match=f"^\\w+: {words}"):
         stats.compare(**{"a": A, "b": B, **change})
 
 

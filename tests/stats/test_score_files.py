@@ -62,7 +62,7 @@ def test_fields_name_methods_protocols_and_repeats(tmp_path, files, patterns, wa
     [
         (["x/{method}_{seed}.npz", "y/{method}_{seed}.npz"], "one file per method and"),
         (["{method}-{seed}.csv"], r"holds msp_0\.csv, x"),
-        (["nowhere/{method}.csv"], r"no folder .*nowhere"),
+        (["nowhere/{method}.csv"], r"\(no .*nowhere"),
     ],
 )
 def test_what_is_not_there_is_named(tmp_path, patterns, words):
@@ -98,7 +98,9 @@ def test_results_are_the_metrics_of_each_file(files):
     board = stats.leaderboard(results, ["auroc", "fpr_at_tpr"], columns="metric")
     assert board.rows == ("knn", "msp", "my_net")
     assert board.entries["knn", "auroc"].n == 4
-    with pytest.raises(ValueError, match="read_results: metric must be one of"):
+    with pytest.raises(
+        ValueError, match="read_results: metric must be one that needs no threshold"
+    ):
         stats.read_results(files, "osa", **OPTIONS)
 
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset._types import UndefinedMetricError
 from openset.metrics.counts import Count, RankingCounts, class_counts
-from openset.metrics.registry import Metric, get, table
+from openset.metrics.registry import Metric, get, table, with_options
 from openset.metrics.sums import Floats
 from openset.scores import Scores, need_both_sides
 
@@ -192,7 +192,7 @@ def numeric_metric(
     if row.kind in {"curve", "operational"}:
         options = [r.key for r in table() if r.kind not in {"curve", "operational"}]
         _check.one_of(caller, "metric", name, options)
-    return replace(row, params={**row.params, **params}) if params else row
+    return with_options(row, params) if params else row
 
 
 Units = list[tuple[NDArray[np.intp], NDArray[np.intp]]]

@@ -341,7 +341,7 @@ def get(
     if isinstance(name, str) and ":" in name:
         first, _, options = name.partition(":")
         if "=" in options:
-            return _with_options(get(first, caller=caller, argument=argument), options)
+            return _with_text(get(first, caller=caller, argument=argument), options)
         found = _TABLE.find(name, caller=caller, argument=argument)
         register(found)
         return found
@@ -356,29 +356,30 @@ def get(
     return _TABLE.find(name, caller=caller, argument=argument)  # raises, with a remedy
 
 
-def _with_options(row: Metric, text: str) -> Metric:
+def with_options(row: Metric, given: Mapping[str, Any]) -> Metric:
+    """Return a row with other options, which are checked."""
+    parameters = inspect.signature(row.function).parameters
+    options = [*parameters][2 if row.kind == "threshold" else 1 :]
+    is_open = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    for name, value in given.items():
+        if not is_open:
+            _check.one_of(row.name, "an option", name, options)
+            _check_option(row.name, name, value, parameters[name])
+    return replace(row, params={**row.params, **given})
+
+
+def _with_text(row: Metric, text: str) -> Metric:
     """Return a row with options as text: ``name=value,...``."""
     given: dict[str, Any] = {}
-    parameters = inspect.signature(row.function).parameters
-    options = sorted({*parameters} - {"scores", "threshold", "calibration"})
     for part in text.split(","):
         name, _, value = part.partition("=")
-        _check.one_of(row.name, "an option", name, options)
         try:
             given[name] = float(value)
         except ValueError:
             given[name] = value
-        _check_option(row.name, name, given[name], parameters[name])
     label = f"{row.name.replace('_', ' ')}, {text}"
-    return replace(
-        row,
-        key=f"{row.name}:{text}",
-        label=label,
-        short=label,
-        params={**row.params, **given},
-        variance=None,
-        aliases=(),
-    )
+    found = replace(with_options(row, given), key=f"{row.name}:{text}", label=label)
+    return replace(found, short=label, variance=None, aliases=())
 
 
 def sections(keys: Iterable[str]) -> dict[str, list[Metric]]:

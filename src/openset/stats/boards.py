@@ -12,17 +12,9 @@ from rich.table import Table
 
 from openset import _check, _io, metrics
 from openset.results import Results
-from openset.stats import tables
+from openset.stats import same_runs, tables
 from openset.stats.friedman import Ranks, ranks
-from openset.stats.same_runs import (
-    CORRECTIONS,
-    Correction,
-    Values,
-    corrected,
-    independent_runs,
-    pair_tests,
-    values_by,
-)
+from openset.stats.same_runs import Correction, Values, independent_runs, values_by
 
 Direction = Literal["higher", "lower"]
 
@@ -137,32 +129,27 @@ class Leaderboard:
         percent: bool = False,
     ) -> tuple[list[str], list[list[str]]]:
         """Return header and rows: mean ± spread by column, then the mean rank."""
-        bounds = {row.key: row.bounds for row in metrics.table()}
-        in_percent = {
-            column: percent and bounds.get(metric) == (0.0, 1.0)
-            for column, metric in self.metrics.items()
-        }
-        heads = [
-            clean(f"{text[:-2]} (%){text[-2:]}" if in_percent[column] else text)
-            for column, text in self.headings.items()
-        ]
+        shares = {row.key for row in metrics.table() if row.bounds == (0.0, 1.0)}
         # A table of protocols says little without the metric.
         is_named = self.title in "".join(self.headings.values())
-        heads = ["" if is_named else clean(self.title), *heads]
-        rows = []
-        for row in self.rows:
-            rows.append([clean(row)])
-            for column in self.columns:
+        heads = ["" if is_named else clean(self.title)]
+        rows = [[clean(row)] for row in self.rows]
+        for column, text in self.headings.items():
+            in_percent = percent and self.metrics[column] in shares
+            heads.append(clean(f"{text[:-2]} (%){text[-2:]}" if in_percent else text))
+            for row, cells in zip(self.rows, rows, strict=True):
                 entry = self.entries.get((row, column))
-                text, mark, sign = "–", "{}", ""
-                if entry is not None:
-                    text = tables.mean(entry.mean, entry.spread, in_percent[column])
-                    mark = ("{}", *marks)[entry.place]
-                    sign = "†" * entry.is_worse
-                rows[-1].append(mark.format(clean(text)) + clean(sign))
-            if self.ranks is not None:
-                rows[-1].append(f"{self.ranks.mean[row]:.2f}")
-        return [*heads, *["mean rank"][: self.ranks is not None]], rows
+                if entry is None:
+                    cells.append(clean("–"))
+                    continue
+                mean = tables.mean(entry.mean, entry.spread, in_percent)
+                marked = ("{}", *marks)[entry.place].format(clean(mean))
+                cells.append(marked + clean("†" * entry.is_worse))
+        if self.ranks is not None:
+            heads.append("mean rank")
+            for row, cells in zip(self.rows, rows, strict=True):
+                cells.append(f"{self.ranks.mean[row]:.2f}")
+        return heads, rows
 
 
 def leaderboard(
@@ -212,54 +199,55 @@ def leaderboard(
     caller = "leaderboard"
     wanted = [metric] if isinstance(metric, str) else list(metric)
     _check.one_of(caller, "columns", columns, ["protocol", "metric"])
-    _check.one_of(caller, "correction", correction, CORRECTIONS)
     _check.open_unit(caller, "level", level)
-    if not (len(results) and wanted):
-        name = "metric" if len(results) else "results"
-        _check.fail(caller, name, "non-empty", "none")
     have = sorted({row.metric for row in results})
     for name in wanted:
         _check.one_of(caller, "metric", name, have)
-    if columns == "protocol" and len(wanted) > 1:
+    if not wanted or (columns == "protocol" and len(wanted) > 1):
         rule = "one metric for columns='protocol'"
-        _check.fail(caller, "metric", rule, ", ".join(wanted))
+        _check.fail(caller, "metric", rule, ", ".join(wanted) or "none")
     of_metrics = values_by(results, wanted, "metric")
     first = wanted[0]
     values = {name: of_metrics[name] for name in wanted}
     metric_of = {name: name for name in wanted}
-    is_by_protocol = columns == "protocol" and any(
-        run[0] for runs in values[first].values() for run in runs
-    )
-    if is_by_protocol:  # results without protocols have the metric as their column
-        values = values_by(results, wanted, "protocol")
-        metric_of = dict.fromkeys(values, first)
-    better = {name: direction(name, results.better) for name in wanted}
     labels = {row.key: row.short for row in metrics.table()}
-    titles = {name: labels.get(name, name) for name in wanted}
-    named = {} if is_by_protocol else titles
+    titles = [labels.get(name, name) for name in wanted]
+    headings = dict(zip(wanted, titles, strict=True))
+    if columns == "protocol" and any(
+        run[0] for of in values[first].values() for run in of
+    ):
+        # (results without protocols have the metric as their column)
+        values = values_by(results, wanted, "protocol")
+        metric_of, headings = (
+            dict.fromkeys(values, first),
+            {name: name for name in values},
+        )
+    better = {name: direction(name, results.better) for name in wanted}
     entries: dict[tuple[str, str], Entry] = {}
     over = []
     for column, table in values.items():
-        way = better[metric_of[column]]
-        found, what = _entries(table, way, level, correction)
+        found, what = _entries(table, better[metric_of[column]], level, correction)
         entries |= {(row, column): entry for row, entry in found.items()}
         over.append(what)
-    placed, note = _ranks(of_metrics[first], better[first], level)
+    placed = _ranks(of_metrics[first], better[first], level)
+    # By mean rank, else by the first column; those without an entry last.
+    sign, left = -1 if better[first] == "higher" else 1, next(iter(values))
+    means = {row: sign * one.mean for (row, at), one in entries.items() if at == left}
+    names = dict.fromkeys(row for row, _ in entries)
+    rows = sorted(names, key=lambda name: means.get(name, np.inf))
+    how = f"{correction} correction, level {level:g}"
     return Leaderboard(
-        title=", ".join(titles.values()),
-        rows=_order(entries, next(iter(values)), better[first], placed),
+        title=", ".join(titles),
+        rows=tuple(rows if placed is None else placed.mean),
         columns=tuple(values),
         entries=entries,
         headings={
-            column: f"{named.get(column, column)} {_ARROWS[better[name]]}"
-            for column, name in metric_of.items()
+            column: f"{text} {_ARROWS[better[metric_of[column]]]}"
+            for column, text in headings.items()
         },
         metrics=metric_of,
         ranks=placed,
-        notes=(
-            *_notes(values, entries, over, f"{correction} correction, level {level:g}"),
-            *note,
-        ),
+        notes=tuple(_notes(values, entries, over, how, placed)),
     )
 
 
@@ -277,15 +265,13 @@ def direction(metric: str, stored: Mapping[str, str] | None = None) -> Direction
     known = {row.key: row.better for row in metrics.table()}
     better = known.get(metric, (stored or {}).get(metric, "unknown"))
     if better not in _ARROWS:
-        got = "a metric that is not in the table of metrics"
-        got = "a metric for which neither is better" if better == "neither" else got
         remedy = (
             f"Give it: Results(rows, better={{{metric!r}: 'lower'}}); or register the "
             "metric: openset.metrics.register; in the shell name it as --metric "
             "package.module:Name"
         )
         what = f"the direction of {metric!r}"
-        _check.fail("stats.direction", what, "known", got, remedy)
+        _check.fail("stats.direction", what, "higher or lower", better, remedy)
     return better  # type: ignore[return-value]
 
 
@@ -299,18 +285,22 @@ def _entries(
     rounded = {row: round(mean, 12) for row, mean in means.items()}
     order = sorted(set(rounded.values()), key=lambda mean: sign * mean)
     best = min(means, key=lambda row: sign * means[row])
-    same = [r for r in table if r != best and table[r].keys() == table[best].keys()]
-    tests = corrected(pair_tests(table, [(best, row) for row in same]), correction)
+    pairs = [
+        (best, row) for row in table if row != best and {*table[row]} == {*table[best]}
+    ]
+    tests = same_runs.corrected(same_runs.pair_tests(table, pairs), correction)
     p_values = {one.b: one.p_corrected for one in tests}
     found = {}
     for row, of_row in values.items():
-        place, p_value = order.index(rounded[row]) + 1, p_values.get(row)
+        place, p_value, runs = (
+            order.index(rounded[row]) + 1,
+            p_values.get(row),
+            [*of_row.values()],
+        )
         found[row] = Entry(
             mean=means[row],
-            spread=float(np.std([*of_row.values()], ddof=1))
-            if len(of_row) > 1
-            else None,
-            n=len(of_row),
+            spread=float(np.std(runs, ddof=1)) if len(runs) > 1 else None,
+            n=len(runs),
             place=place if place <= 2 else 0,
             p_value=p_value,
             is_worse=p_value is not None and p_value < 1 - level,
@@ -318,9 +308,7 @@ def _entries(
     return found, over
 
 
-def _ranks(
-    table: Values, better: Direction, level: float
-) -> tuple[Ranks | None, tuple[str, ...]]:
+def _ranks(table: Values, better: Direction, level: float) -> Ranks | None:
     """Rank the methods over the protocols, or else the runs, that all of them have."""
     values, _ = independent_runs(table)
     is_one = len({unit[0] for of_row in values.values() for unit in of_row}) == 1
@@ -330,29 +318,9 @@ def _ranks(
             blocks[name].setdefault(unit if is_one else unit[0], []).append(value)
     shared = sorted(set.intersection(*(set(of) for of in blocks.values())))
     if len(blocks) < 3 or len(shared) < 2:
-        return None, ()
+        return None
     means = {row: [float(np.mean(of[b])) for b in shared] for row, of in blocks.items()}
-    found = ranks(means, better=better, level=level)
-    return found, (
-        f"Mean ranks over {found.n} {'runs' if is_one else 'protocols'}: Friedman p = "
-        f"{found.p_value:.2g}; ranks differ significantly if at least "
-        f"{found.critical_difference:.2f} apart (Nemenyi, level {level:g}).",
-    )
-
-
-def _order(
-    entries: Mapping[tuple[str, str], Entry],
-    first: str,
-    better: str,
-    placed: Ranks | None,
-) -> tuple[str, ...]:
-    """Order by mean rank, else by the first column; those without an entry last."""
-    if placed is not None:
-        return tuple(placed.mean)
-    sign = -1 if better == "higher" else 1
-    means = {row: sign * one.mean for (row, at), one in entries.items() if at == first}
-    names = dict.fromkeys(row for row, _ in entries)
-    return tuple(sorted(names, key=lambda name: means.get(name, np.inf)))
+    return ranks(means, better=better, level=level)
 
 
 def _notes(
@@ -360,6 +328,7 @@ def _notes(
     entries: Mapping[tuple[str, str], Entry],
     over: Iterable[str],
     how: str,
+    placed: Ranks | None,
 ) -> Iterable[str]:
     if all(entry.n == 1 for entry in entries.values()):
         yield "One run each: no standard deviation."
@@ -371,4 +340,12 @@ def _notes(
         yield (
             "† worse than the best of its column (paired t-test over the same runs, "
             f"{how})."
+        )
+    if placed is not None:
+        runs = [run for table in values.values() for of in table.values() for run in of]
+        what = "runs" if len({run[0] for run in runs}) == 1 else "protocols"
+        yield (
+            f"Mean ranks over {placed.n} {what}: Friedman p = {placed.p_value:.2g}; "
+            "ranks differ significantly if at least "
+            f"{placed.critical_difference:.2f} apart (Nemenyi, level {placed.level:g})."
         )

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
 from openset._types import UndefinedMetricError
+from openset.stats.same_runs import columns_of
 
 
 @dataclass(frozen=True)
@@ -30,14 +31,6 @@ class Ranks:
     alike: tuple[tuple[str, ...], ...]
     n: int
     level: float
-
-    def p_of(self, a: str, b: str) -> float:
-        """Return Nemenyi's p-value of the difference between two methods."""
-        for name in (a, b):
-            _check.one_of("Ranks.p_of", "method", name, list(self.mean))
-        k = len(self.mean)
-        distance = abs(self.mean[a] - self.mean[b]) / sqrt(k * (k + 1) / (6 * self.n))
-        return float(scipy.stats.studentized_range.sf(distance * sqrt(2), k, inf))
 
 
 def ranks(
@@ -83,8 +76,15 @@ def ranks(
     """
     _check.one_of("ranks", "better", better, ["higher", "lower"])
     _check.open_unit("ranks", "level", level)
-    names, values = _matrix(table)
+    columns = columns_of("ranks", table)
+    if len(columns) < 3:
+        remedy = "Compare two methods by stats.paired_t"
+        _check.fail("ranks", "table", "of at least three methods", len(columns), remedy)
+    names, values = list(columns), np.stack(list(columns.values()), axis=1)
     n, k = values.shape
+    if n < 2:
+        msg = f"ranks: undefined for fewer than two problems, got {n}"
+        raise UndefinedMetricError(msg)
     placed = scipy.stats.rankdata(-values if better == "higher" else values, axis=1)
     mean = placed.mean(axis=0)
     statistic, p_value = 0.0, 1.0
@@ -103,22 +103,6 @@ def ranks(
         n=n,
         level=level,
     )
-
-
-def _matrix(table: Mapping[str, ArrayLike]) -> tuple[list[str], NDArray[Any]]:
-    columns = {str(name): np.asarray(of, dtype=float) for name, of in table.items()}
-    for name, column in columns.items():
-        _check.vector("ranks", f"values of {name!r}", column)
-        if np.isnan(column).any():
-            _check.fail("ranks", f"values of {name!r}", "free of NaN", "NaN")
-    if len(columns) < 3:
-        remedy = "Compare two methods by stats.paired_t"
-        _check.fail("ranks", "table", "of at least three methods", len(columns), remedy)
-    n = _check.same_length("ranks", {name: len(of) for name, of in columns.items()})
-    if n < 2:
-        msg = f"ranks: undefined for fewer than two problems, got {n}"
-        raise UndefinedMetricError(msg)
-    return list(columns), np.stack(list(columns.values()), axis=1)
 
 
 def _alike(

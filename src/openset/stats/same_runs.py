@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 import scipy  # its submodules are imported on first use
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
 from openset._types import UndefinedMetricError
@@ -160,7 +160,6 @@ def paired_t(
     (0.05, 0.0131)
     """
     caller = "paired_t"
-    _check.one_of(caller, "correction", correction, CORRECTIONS)
     _check.open_unit(caller, "level", level)
     if test_share is not None:
         _check.number(caller, "test_share", test_share, low=0, open_low=True)
@@ -169,8 +168,8 @@ def paired_t(
     if metric is None and len(have) != 1:
         remedy = "Name one: paired_t(results, metric=...)"
         _check.fail(caller, "results", "of one metric", ", ".join(have), remedy)
-    metric = (
-        have[0] if metric is None else _check.one_of(caller, "metric", metric, have)
+    metric = _check.one_of(
+        caller, "metric", have[0] if metric is None else metric, have
     )
     tables = values_by(rows, [metric], "metric" if pool else "protocol")
     names = list(dict.fromkeys(name for table in tables.values() for name in table))
@@ -180,10 +179,11 @@ def paired_t(
         _check.one_of(caller, "against", against, names)
     found = []
     for protocol, table in tables.items():
-        have = [name for name in names if name in table]
-        pairs = list(combinations(have, 2))
+        pairs = list(combinations([name for name in names if name in table], 2))
         if against is not None:
-            pairs = [(against, b) for b in have if b != against and against in table]
+            pairs = [
+                (against, b) for b in names if b != against and {against, b} <= {*table}
+            ]
         tests = pair_tests(table, pairs, share=test_share or 0.0, level=level)
         where = ALL if pool else protocol
         found += [replace(one, protocol=where, metric=metric) for one in tests]
@@ -216,37 +216,26 @@ def pair_tests(
             what = f"results of {a!r} and {b!r}"
             _check.fail("paired_t", what, "of the same runs", got, remedy)
         of_a, of_b = (np.array(list(means[name].values())) for name in (a, b))
-        spread = of_a - of_b
-        one = PairedTest(
-            a=a,
-            b=b,
-            mean_a=float(of_a.mean()),
-            mean_b=float(of_b.mean()),
-            difference=float(spread.mean()),
-            n=spread.size,
-            over=over,
-        )
+        spread, n = of_a - of_b, of_a.size
+        difference, tested = float(spread.mean()), {}
         # Equal differences differ by rounding errors only: that is no variance.
         rounding = 4 * np.spacing(max(np.abs(of_a).max(), np.abs(of_b).max()))
-        is_constant = one.n < 2 or np.ptp(spread) <= rounding
-        if is_constant and (one.n < 2 or abs(one.difference) > rounding):
-            found.append(one)
-            continue
-        law = scipy.stats.t(one.n - 1)
-        error = (
-            0.0 if is_constant else (spread.var(ddof=1) * (1 / one.n + share)) ** 0.5
-        )
-        half = float(law.ppf((1 + level) / 2) * error)
-        statistic = 0.0 if is_constant else float(one.difference / error)
-        found.append(
-            replace(
-                one,
-                statistic=statistic,
-                p_value=float(2 * law.sf(abs(statistic))),
-                low=one.difference - half,
-                high=one.difference + half,
-            )
-        )
+        is_constant = bool(np.ptp(spread) <= rounding)
+        if n > 1 and not (is_constant and abs(difference) > rounding):
+            law, error, statistic = scipy.stats.t(n - 1), 0.0, 0.0
+            if not is_constant:
+                error = float((spread.var(ddof=1) * (1 / n + share)) ** 0.5)
+                statistic = difference / error
+            half = float(law.ppf((1 + level) / 2) * error)
+            tested = {
+                "statistic": statistic,
+                "p_value": float(2 * law.sf(abs(statistic))),
+                "low": difference - half,
+                "high": difference + half,
+            }
+        ends = {"mean_a": float(of_a.mean()), "mean_b": float(of_b.mean())}
+        facts = {"a": a, "b": b, "n": n, "over": over, "difference": difference}
+        found.append(PairedTest(**facts, **ends, **tested))  # type: ignore[arg-type]
     return found
 
 
@@ -318,20 +307,25 @@ def values_by(
     return found
 
 
-def _rows(table: object) -> list[Result]:
+def columns_of(caller: str, table: object) -> dict[str, NDArray[Any]]:
     """Read a mapping from method to its values; index i is the run i."""
     rule = "Results, or a mapping from method to its values"
     remedy = "Give the values by method: {'ours': [...], 'theirs': [...]}"
-    _check.instance("paired_t", "results", table, Mapping, rule=rule, remedy=remedy)
+    _check.instance(caller, "results", table, Mapping, rule=rule, remedy=remedy)
     values = {str(k): np.asarray(v, float) for k, v in table.items()}  # type: ignore[attr-defined]
     for name, of in values.items():
-        _check.vector("paired_t", f"values of {name!r}", of)
+        _check.vector(caller, f"values of {name!r}", of)
         if not np.isfinite(of).all():
-            got = of[~np.isfinite(of)][0]
-            _check.fail("paired_t", f"values of {name!r}", "finite", got)
-    _check.same_length("paired_t", {name: of.size for name, of in values.items()})
+            _check.fail(
+                caller, f"values of {name!r}", "finite", of[~np.isfinite(of)][0]
+            )
+    _check.same_length(caller, {name: of.size for name, of in values.items()})
+    return values
+
+
+def _rows(table: object) -> list[Result]:
     return [
         Result(detector=name, repeat=i, metric="", value=value)
-        for name, of in values.items()
+        for name, of in columns_of("paired_t", table).items()
         for i, value in enumerate(of.tolist())
     ]

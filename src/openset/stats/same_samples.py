@@ -1,8 +1,6 @@
 """Two detectors on the same samples."""
 
-import inspect
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
@@ -13,13 +11,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import PairingWarning
-from openset.metrics import Interval, Metric
-from openset.metrics.intervals import (
-    need_spread,
-    numeric_metric,
-    percentile,
-    replicates,
-)
+from openset.metrics import Interval, Metric, intervals
 from openset.scores import Scores, in_order_of, need_scores, seems_reordered
 
 _BY_PLACEMENTS = ("auroc", "openauc")
@@ -93,8 +85,7 @@ def compare(
     True
     """
     b = _paired(a, b)
-    row = numeric_metric(metric, caller="compare", params=params)
-    _check_options(row, params)
+    row = intervals.numeric_metric(metric, caller="compare", params=params)
     _check.open_unit("compare", "level", level)
     if row.key in _BY_PLACEMENTS and not params:
         return _by_placements(a, b, row, level)
@@ -109,13 +100,13 @@ def compare(
     values, drawn = [], []
     for scores, at in zip((a, b), at_each, strict=True):
         values.append(row.value(scores, at))
-        found = replicates(
+        found = intervals.replicates(
             scores, {"": row}, threshold=at, resamples=resamples, rng=rng
         )
         drawn.append(found[""])
     spread = drawn[0] - drawn[1]
     tail = min(np.count_nonzero(spread <= 0), np.count_nonzero(spread >= 0))
-    interval = percentile(spread, level)
+    interval = intervals.percentile(spread, level)
     return Comparison(
         metric=row.key,
         a=values[0],
@@ -124,18 +115,6 @@ def compare(
         interval=replace(interval, method=f"paired {interval.method}"),
         p_value=min(1.0, float(2 * (tail + 1) / (resamples + 1))),
     )
-
-
-def _check_options(row: Metric, params: Mapping[str, Any]) -> None:
-    """Raise for an option that the metric does not have."""
-    given = inspect.signature(row.function).parameters.values()
-    known = [one.name for one in given][2 if row.kind == "threshold" else 1 :]
-    takes_any = any(one.kind is one.VAR_KEYWORD for one in given)
-    for name in params:
-        if name not in known and not takes_any:
-            options = ", ".join(known) or "none"
-            rule = f"an option of {row.key} ({options})"
-            _check.fail("compare", "option", rule, name, _check.near(name, known))
 
 
 def _paired(a: Scores, b: Scores) -> Scores:
@@ -151,7 +130,7 @@ def _paired(a: Scores, b: Scores) -> Scores:
         )
         warnings.warn(msg, PairingWarning, stacklevel=3)
     _check.both_sides("compare", a.n_known, a.n_unknown)
-    need_spread("compare", a)
+    intervals.need_spread("compare", a)
     return b
 
 

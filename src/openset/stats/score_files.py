@@ -8,8 +8,9 @@ problem, and all other fields together name the method.
 import glob
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,13 +24,11 @@ METRICS = ("openauc", "auroc", "accuracy", "fpr_at_tpr")
 REPEATS = ("seed", "run", "fold", "split")
 """Fields that distinguish repeats of a method."""
 
-_PROTOCOL = "protocol"
 _FIELD = re.compile(r"\{([A-Za-z_]\w*)\}")
-_MOST_NAMED = 3  # files that an error shows
+_refuse = partial(_check.fail, "stats", "SCORES")
 
 
-@dataclass(frozen=True, kw_only=True)
-class ScoreFile:
+class ScoreFile(NamedTuple):
     """A file of scores: its method, its protocol, and which repeat it is.
 
     `seed` is the number of ``{seed}``, `repeat` that of the other fields for repeats;
@@ -70,20 +69,16 @@ def find(patterns: str | Path | Sequence[str | Path]) -> list[ScoreFile]:
     """
     given = [patterns] if isinstance(patterns, str | Path) else patterns
     matches = [one for pattern in given for one in _matches(str(pattern))]
-    texts = [[fields.get(n, "") for n in REPEATS] for _, _, fields in matches]
-    seeds = _numbers((one[0],) for one in texts)
-    repeats = _numbers(tuple(filter(None, one[1:])) for one in texts)
+    seeds = _numbers(_values(fields, REPEATS[:1]) for _, _, fields in matches)
+    repeats = _numbers(_values(fields, REPEATS[1:]) for _, _, fields in matches)
     found: dict[tuple[str, str, int, int], ScoreFile] = {}
-    for (path, method, fields), text in zip(matches, texts, strict=True):
-        one = ScoreFile(
-            path=path,
-            method=method,
-            protocol=fields.get(_PROTOCOL, ""),
-            repeat=repeats[tuple(filter(None, text[1:]))],
-            seed=seeds[text[0],],
-            has_repeats=any(text),
-        )
-        first = found.setdefault((one.protocol, method, one.repeat, one.seed), one)
+    for path, method, fields in matches:
+        protocol = fields.get("protocol", "")
+        repeat = repeats[_values(fields, REPEATS[1:])]
+        seed = seeds[_values(fields, REPEATS[:1])]
+        has_repeats = bool(_values(fields, REPEATS))
+        one = ScoreFile(path, method, protocol, repeat, seed, has_repeats)
+        first = found.setdefault((protocol, method, repeat, seed), one)
         if first is not one:
             _refuse("one file per method and repeat", f"{first.path} and {path}")
     return [found[place] for place in sorted(found)]
@@ -109,10 +104,7 @@ def find_or_name(paths: Sequence[str | Path]) -> list[ScoreFile]:
     if min(len(set(names)), len({file.resolve() for file in files})) < len(files):
         remedy = "Detectors are named after their files and folders, without the ending"
         _refuse("two or more different files", ", ".join(map(str, files)), remedy)
-    return [
-        ScoreFile(path=file, method=name)
-        for file, name in zip(files, names, strict=True)
-    ]
+    return [ScoreFile(*one) for one in zip(files, names, strict=True)]
 
 
 def read_results(
@@ -153,33 +145,25 @@ def read_results(
     wanted = [metric] if isinstance(metric, str) else list(metric)
     rows = [metrics.get(one, caller=caller, argument="metric") for one in wanted]
     for row in rows:
-        if row.kind not in {"closed", "ranking", "oracle"}:
-            kinds = {"closed", "ranking"}
-            options = [one.key for one in metrics.table() if one.kind in kinds]
-            _check.one_of(caller, "metric", row.key, options)
+        if row.kind == "threshold":
+            _check.fail(caller, "metric", "one that needs no threshold", row.key)
+    read = partial(
+        Scores.load,
+        columns=columns,
+        unknown_label=unknown_label,
+        higher_is_unknown=higher_is_unknown,
+    )
     firsts: dict[tuple[str, int, int], tuple[Path, Scores]] = {}
     found = []
-    for one in find(pattern):
-        scores = Scores.load(
-            one.path,
-            columns=columns,
-            unknown_label=unknown_label,
-            higher_is_unknown=higher_is_unknown,
-        )
-        run = (one.protocol, one.repeat, one.seed)
-        _check_same(*firsts.setdefault(run, (one.path, scores)), one.path, scores)
-        evaluation = metrics.evaluate(scores, metrics=rows)
+    for path, method, protocol, repeat, seed, _ in find(pattern):
+        scores = read(path)
+        first = firsts.setdefault((protocol, repeat, seed), (path, scores))
+        _check_same(*first, path, scores)
+        of_run = partial(Result, protocol=protocol, repeat=repeat, seed=seed)
+        values = metrics.evaluate(scores, metrics=rows)
         found += [
-            Result(
-                protocol=one.protocol,
-                repeat=one.repeat,
-                detector=one.method,
-                seed=one.seed,
-                metric=row.key,
-                value=evaluation[row.key],
-                n=len(scores),
-            )
-            for row in rows
+            of_run(detector=method, metric=key, value=values[key], n=len(scores))
+            for key in (row.key for row in rows)
         ]
     return Results(found)
 
@@ -193,12 +177,9 @@ def _check_same(path: Path, scores: Scores, other: Path, others: Scores) -> None
     need_same_ids(others, scores, caller="read_results", names=names)
     one, two = comparable_labels(scores, others)
     if not np.array_equal(np.sort(one), np.sort(two)):
-        got = (
-            f"{others.n_known} known and {others.n_unknown} unknown ones instead of "
-            f"{scores.n_known} and {scores.n_unknown}, or other classes"
-        )
+        got = f"{others.n_known} known and {others.n_unknown} unknown ones"
         rule = f"of the same samples as {path}"
-        _check.fail("read_results", str(other), rule, got)
+        _check.fail("read_results", str(other), rule, f"{got}, or of other classes")
 
 
 def _names(files: Sequence[Path]) -> list[str]:
@@ -223,21 +204,19 @@ def _matches(pattern: str) -> Iterator[tuple[Path, str, dict[str, str]]]:
     if not kept:
         folder = Path(pieces[0] + "x").parent
         near = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-        what = f"holds {', '.join(near[:_MOST_NAMED])}, …" if near else "holds nothing"
-        what = f"{folder} {what}" if folder.is_dir() else f"no folder {folder}"
-        msg = (
-            f"stats: SCORES must be a pattern that matches files, got {pattern} "
-            f"(searched for {search}; {what}). Quote it, and put fields in braces: "
-            "'runs/{method}_seed{seed}.csv'"
+        what = (
+            f"{folder} holds {', '.join([*near[:3], '…'])}" if near else f"no {folder}"
         )
-        raise FileNotFoundError(msg)
+        remedy = "Quote it, with fields in braces: 'runs/{method}_seed{seed}.csv'"
+        rule, got = "a pattern that matches files", f"{pattern} ({what})"
+        _refuse(rule, got, remedy, FileNotFoundError)
+    own = {*pieces[1::2]} - {*REPEATS, "protocol"}
+    # A pattern without a field for the method names it: "msp_seed{seed}" is msp.
+    stem = Path(text).stem
+    plain = re.sub(r"[-_.]?(\w*?)[-_=]?\{\1\}", "", stem) or stem
     for path, fields in kept:
-        own = [
-            fields[n]
-            for n in dict.fromkeys(pieces[1::2])
-            if n not in {*REPEATS, _PROTOCOL}
-        ]
-        yield path, " · ".join(own) or _without_fields(Path(text).stem), fields
+        names = [text for name, text in fields.items() if name in own]
+        yield path, " · ".join(names) or plain, fields
 
 
 def _regex(pieces: Sequence[str]) -> str:
@@ -259,15 +238,8 @@ def _regex(pieces: Sequence[str]) -> str:
     return "".join(parts)
 
 
-def _without_fields(stem: str) -> str:
-    """Name a method by a pattern without a field for it.
-
-    Examples
-    --------
-    >>> _without_fields("msp_seed{seed}")
-    'msp'
-    """
-    return re.sub(r"[-_.]?(\w*?)[-_=]?\{\1\}", "", stem) or stem
+def _values(fields: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(fields[name] for name in names if name in fields)
 
 
 def _numbers(texts: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
@@ -284,7 +256,3 @@ def _numbers(texts: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
 def _natural(text: str) -> tuple[bool, int, str]:
     is_number = text.isdecimal()
     return not is_number, int(text) if is_number else 0, text
-
-
-def _refuse(rule: str, got: str, remedy: str = "") -> None:
-    _check.fail("stats", "SCORES", rule, got, remedy)

@@ -106,7 +106,7 @@ def test_test_data_of_one_side(run, tmp_path, name, shown, hidden):
     assert f"of the {hidden.strip()} samples" not in said
 
 
-def test_unknowns_come_from_every_place_and_count_once(run, files, tmp_path):
+def test_unknowns_come_from_every_place_and_count_once(run, fails, files, tmp_path):
     def kinds(*words):
         run("calibrate", "-d", "msp", "--known", *words, "--out", tmp_path / "r")
         return {row["group"] for row in Rejector.load(tmp_path / "r").report.groups}
@@ -122,7 +122,8 @@ def test_unknowns_come_from_every_place_and_count_once(run, files, tmp_path):
     assert kinds("val.npz", *given, same[1]) == named
     assert kinds("val.npz", *given, "mixup") == {"new", "synthetic:mixup"}
     again = tmp_path / "b" / ".." / "a" / "new.npz"
-    run(*BASE, *given, again, "--out", tmp_path / "r", code=2)
+    said = fails(*BASE, *given, again, "--out", tmp_path / "r")
+    assert "--surrogate must be different files" in said
 
 
 def test_a_training_folder_has_all_that_is_needed(run, fails, files, tmp_path):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from openset import datasets, protocols
-from openset.cli import _terminal
+from openset.cli import terminal
 from openset.protocols import Protocol
 
 LONG = "a-very-long-name-without-any-place-to-break-it-" * 3
@@ -14,7 +14,7 @@ LONG = "a-very-long-name-without-any-place-to-break-it-" * 3
 @pytest.fixture(params=[80, 120])
 def shown(request, run, monkeypatch):
     """Run a command in a terminal of this width; return what it prints."""
-    monkeypatch.setattr(_terminal.OUT, "_width", request.param)
+    monkeypatch.setattr(terminal.OUT, "_width", request.param)
 
     def call(*words):
         text = run(*words)

@@ -91,7 +91,7 @@ def test_a_file_does_not_decide_what_is_imported(place):
     words = ("predict", "rejector", "test")
     env = bare(place)
     said = openset(*words, cwd=place, env=env, fails=True)
-    assert "--plugin margin_detector:Margin" in " ".join(said.split())
+    assert "plugins=['margin_detector:Margin']" in " ".join(said.split())
     named = openset(*words, "--plugin", "margin_detector:Margin", cwd=place, env=env)
     assert named == openset(*words, cwd=place, env=env_of(place))
     code = (

@@ -154,9 +154,9 @@ def test_a_folder_of_training_shows_its_curves_and_splits_are_repeats(tmp_path):
     pytest.importorskip("torch", reason="an extra")
     digits = datasets.load("digits")
     protocols.holdout(digits, 6, 4, 2, rng=0).save(tmp_path / "draws.json")
-    words = "train -m softmax --data digits --recipe arpl --epochs 2 --lr 0.02"
+    words = "train -m softmax --data digits --recipe arpl --epochs 2 --set lr=0.02"
     places = ["--protocol", str(tmp_path / "draws.json"), "--out", str(tmp_path / "a")]
-    done = CliRunner().invoke(app, [*words.split(), "--all-splits", *places])
+    done = CliRunner().invoke(app, [*words.split(), "--split", "all", *places])
     assert done.exit_code == 0, done.output
     folder = tmp_path / "a" / "split0-seed0"
     page = render(folder)

@@ -120,8 +120,8 @@ def test_two_hosts_train_one_run(tmp_path):
     command = [
         "-m", "openset", "train", "-m", "softmax", "--data", "rows.npz",
         "--protocol", "protocol.json", "--recipe", "torchosr", "--epochs", "2",
-        "--batch", "16", "--lr", "0.1", "--validation", "0", "--accelerator", "cpu",
-        "--nodes", "2", "--devices", "1", "--out", "run",
+        "--set", "batch=16,lr=0.1,validation=0,accelerator=cpu",
+        "--set", "nodes=2,devices=1", "--out", "run",
     ]  # fmt: skip
     hosts = [
         subprocess.Popen(  # noqa: S603  # our own program

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 import openset
 from openset import _plugins
-from openset.cli._terminal import ERR, say, warn
+from openset.cli.options import Command, Group
+from openset.cli.terminal import ERR, say, warn
 
 # In the order in which a new user meets the commands.
 PANELS = {
@@ -33,29 +33,9 @@ IN_ONE_LINE = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
 """Errors that users can mend; others are bugs, and are shown with their traceback."""
 
 
-class _WithoutTypesOfFlags:
-    """Help that does not show flags as if they took a value: ``--json <bool>``."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Return arguments and options."""
-        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for param in params:
-            if getattr(param, "is_flag", False):
-                param.metavar = ""
-        return params
-
-
-class Command(_WithoutTypesOfFlags, TyperCommand):
-    """A command."""
-
-
-class Program(_WithoutTypesOfFlags, TyperGroup):
-    """The program, or a group of commands such as ``openset protocols``."""
-
-
 app = typer.Typer(
     name="openset",
-    cls=Program,
+    cls=Group,
     help="Open-set recognition: classifiers that reject samples of unknown classes.",
     epilog="Start with: **openset demo**",
     no_args_is_help=True,
@@ -66,13 +46,10 @@ app = typer.Typer(
 for panel, names in PANELS.items():
     for name in names.split():
         module = import_module(f"openset.cli.{name}")
-        if hasattr(module, "app"):  # several commands: openset protocols draw
-            app.add_typer(module.app, name=name, rich_help_panel=panel, cls=Program)
+        if hasattr(module, "app"):  # several commands: openset protocols holdout
+            app.add_typer(module.app, name=name, cls=Group, rich_help_panel=panel)
         else:
-            epilog = getattr(module, "EPILOG", "").replace("[bold]", "**")
-            style: dict[str, Any] = {"cls": Command, "rich_help_panel": panel}
-            epilog = epilog.replace("[/bold]", "**")
-            app.command(name, epilog=epilog, **style)(module.command)
+            app.command(name, cls=Command, rich_help_panel=panel)(module.command)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the flag

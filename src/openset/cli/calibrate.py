@@ -9,80 +9,23 @@ import typer
 
 import openset
 from openset._progress import bar
-from openset.cli._options import Detectors, Json, Train, made, read, refuse
-from openset.cli._terminal import ERR, OUT, pick, print_json, say, table
+from openset.cli.options import Detectors, Json, Place, made, read, refuse
 from openset.cli.predict import sentence, shares_of
+from openset.cli.terminal import ERR, OUT, pick, print_json, say, table
 
 
 def command(
-    out: Annotated[
-        str, typer.Option("--out", "-o", help="Folder to write the rejector to.")
-    ],
-    known: Annotated[
-        Path | None,
-        typer.Option(
-            help="Labelled validation outputs, not trained on: .npz with the arrays "
-            "logits, features, labels (or some of them), or a folder of such .npy "
-            "files. Samples labelled -1 are used like those of --surrogate."
-        ),
-    ] = None,
-    train: Train = None,
-    run: Annotated[
-        Path | None,
-        typer.Option(
-            help="A folder of openset train: its outputs are --train, --known and "
-            "--test, and --surrogate is left-out, unless you give these options."
-        ),
-    ] = None,
+    out: Place,
+    known: Path | None = None,
+    train: Path | None = None,
+    run: Path | None = None,
     detector: Detectors = None,
-    surrogate: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Outputs of samples of no known class, to choose the threshold with; "
-            "their groups name the kinds. Or synthetic ones: mixup (mixtures of known "
-            "samples) or left-out (known classes that are left out in turn). May be "
-            "repeated."
-        ),
-    ] = None,
-    objective: Annotated[
-        str,
-        typer.Option(
-            help="How the threshold is chosen: osa (best open-set accuracy), "
-            "worst_group (best for the hardest kind), by_cost:missed_unknown=10 "
-            "(lowest cost; also false_unknown, confusion), at_fpr:fpr=0.05 (share of "
-            "unknown samples accepted), at_tpr:tpr=0.95 (share of known samples "
-            "accepted) or conformal:error_rate=0.05 (bound on rejected known samples). "
-            "The last two need no unknown samples."
-        ),
-    ] = "osa",
-    alpha: Annotated[
-        str,
-        typer.Option(
-            help="Share of known samples you expect in operation; counts: their share "
-            "in the calibration data."
-        ),
-    ] = "0.5",
-    sets: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SHARE",
-            help="Also calibrate prediction sets: for each accepted sample, the "
-            "classes it may belong to. The share of the accepted known samples whose "
-            "set must contain their class, such as 0.9.",
-        ),
-    ] = None,
-    accept_risk: Annotated[
-        bool,
-        typer.Option(
-            "--accept-risk",
-            help="Save the rejector even if its threshold rejects or accepts nearly "
-            "everything (CAL001, CAL002; default: stop with an error).",
-        ),
-    ] = False,
-    test: Annotated[
-        Path | None,
-        typer.Option(help="Labelled test outputs: also print the results on them."),
-    ] = None,
+    surrogate: list[str] | None = None,
+    objective: str = "osa",
+    alpha: str = "0.5",
+    sets: Annotated[float | None, typer.Option(metavar="SHARE")] = None,
+    accept_risk: Annotated[bool, typer.Option("--accept-risk")] = False,
+    test: Path | None = None,
     as_json: Json = False,
 ) -> None:
     """Choose a threshold on validation and surrogate data, and save a rejector.
@@ -97,6 +40,40 @@ def command(
         openset calibrate --known val.npz --surrogate negatives.npz -d energy --out rejector/
         openset calibrate --train train.npz --known val.npz --objective conformal:error_rate=0.05 --out rejector/
         openset calibrate --train train.npz --known val.npz --surrogate far.npz --sets 0.9 --out rejector/
+
+    Parameters
+    ----------
+    out
+        Folder to write the rejector to.
+    known
+        Labelled validation outputs, not trained on: .npz with the arrays logits,
+        features, labels (or some of them), or a folder of such .npy files. Samples
+        labelled -1 are used like those of --surrogate.
+    run
+        A folder of openset train: its outputs are --train, --known and --test, and
+        --surrogate is left-out, unless you give these options.
+    surrogate
+        Outputs of samples of no known class, to choose the threshold with; their groups
+        name the kinds. Or synthetic ones: mixup (mixtures of known samples) or left-out
+        (known classes that are left out in turn). May be repeated.
+    objective
+        How the threshold is chosen: osa (best open-set accuracy), worst_group (best for
+        the hardest kind), by_cost:missed_unknown=10 (lowest cost; also false_unknown,
+        confusion), at_fpr:fpr=0.05 (share of unknown samples accepted), at_tpr:tpr=0.95
+        (share of known samples accepted) or conformal:error_rate=0.05 (bound on
+        rejected known samples). The last two need no unknown samples.
+    alpha
+        Share of known samples you expect in operation; counts: their share in the
+        calibration data.
+    sets
+        Also calibrate prediction sets: for each accepted sample, the classes it may
+        belong to. The share of the accepted known samples whose set must contain their
+        class, such as 0.9.
+    accept_risk
+        Save the rejector even if its threshold rejects or accepts nearly everything
+        (CAL001, CAL002; default: stop with an error).
+    test
+        Labelled test outputs: also print the results on them.
     """  # noqa: E501  # commands can be pasted
     from openset.rejector.files import check_destination  # noqa: PLC0415  # slow
 
@@ -109,7 +86,7 @@ def command(
             test = parts / "test.npz"
     if known is None:
         msg = "--known must be given, or --run"
-        raise typer.BadParameter(msg)
+        raise ValueError(msg)
     tested = openset.Outputs.load(test) if test else None
     if tested is not None:
         refuse(tested.labels is None, f"{test} has no labels: use openset predict")

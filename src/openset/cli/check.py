@@ -7,37 +7,32 @@ from typing import Annotated
 import typer
 
 import openset
-from openset.cli._options import Json
-from openset.cli._terminal import Bold, print_json, say, table
+from openset.cli.options import Json
+from openset.cli.terminal import Bold, print_json, say, table
 
 
 def command(
-    folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="STUDY_FOLDER",
-            help="A folder of openset bench, or one with some of scores/NAME.npz (test "
-            "scores), calibration/NAME.npz (the scores thresholds were chosen on), "
-            "rejectors/NAME/, results.csv, protocol*.json, parts.json (sample names of "
-            "each part), and study.json with any of headline, thresholds, claim, "
-            "tuned_on.",
-        ),
-    ],
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with code 1 if there are findings.")
-    ] = False,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all", help="Read all score files, also where there are very many."
-        ),
-    ] = False,
+    folder: Annotated[Path, typer.Argument(metavar="STUDY_FOLDER")],
+    strict: Annotated[bool, typer.Option("--strict")] = False,
+    every: Annotated[bool, typer.Option("--all")] = False,
     as_json: Json = False,
 ) -> None:
     """Check an evaluation for mistakes that make its results meaningless.
 
     openset check study/ --strict
     openset check runs/study --all
+
+    Parameters
+    ----------
+    folder
+        A folder of openset bench, or one with some of scores/NAME.npz (test scores),
+        calibration/NAME.npz (the scores thresholds were chosen on), rejectors/NAME/,
+        results.csv, protocol*.json, parts.json (sample names of each part), and
+        study.json with any of headline, thresholds, claim, tuned_on.
+    strict
+        Exit with code 1 if there are findings.
+    every
+        Read all score files, also where there are very many.
     """
     limit = {"limit": None} if every else {}
     findings = openset.checks.run_folder(folder, **limit)

@@ -9,20 +9,10 @@ from typing import Annotated, Any, Literal
 import typer
 
 import openset
-from openset.cli._options import (
-    Alpha,
-    Columns,
-    HigherIsUnknown,
-    Json,
-    Level,
-    Table,
-    UnknownLabel,
-    read,
-    reading,
-    refuse,
-)
-from openset.cli._terminal import OUT, Bold, Number, deliver, say, table, warn
+from openset import _io
 from openset.cli.evaluate import computed, record_of, rows_of
+from openset.cli.options import HigherIsUnknown, Json, Out, read, reading, refuse
+from openset.cli.terminal import OUT, Bold, Number, deliver, say, table, warn
 
 CORRECTED = {
     "holm": "with Holm's correction",
@@ -32,51 +22,18 @@ CORRECTED = {
 
 
 def command(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SCORES",
-            help="Scores of the same samples: two or more files. Or a pattern in "
-            "quotes, 'runs/{method}_seed{seed}.csv': the fields seed, run, fold and "
-            "split number repeats, protocol names the problem, and all other fields "
-            "name the method. Or a run folder of openset bench, or its results.csv.",
-        ),
-    ],
-    calibration: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Scores of the same detectors on calibration samples, in files of the "
-            "same names, or by a pattern: choose each threshold on them, and compare "
-            "operational open-set accuracy (oosa), too. May be repeated."
-        ),
-    ] = None,
-    alpha: Alpha = "0.5",
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="Metric to show and test, or a metric of your own, "
-            "package.module:Name; may be repeated. Default: openauc (and oosa) are "
-            "tested, and auroc, accuracy and fpr_at_tpr are shown, too.",
-            show_default=False,
-        ),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            help="Test only this method against every other one (default: all pairs).",
-            metavar="NAME",
-        ),
-    ] = None,
-    correction: Annotated[
-        Literal["holm", "bonferroni", "none"],
-        typer.Option(help="Correction for the number of tests."),
-    ] = "holm",
-    level: Level = 0.95,
-    columns: Columns = "",
-    unknown_label: UnknownLabel = None,
+    paths: Annotated[list[Path], typer.Argument(metavar="SCORES")],
+    calibration: list[Path] | None = None,
+    alpha: str = "0.5",
+    metric: Annotated[list[str] | None, typer.Option(show_default=False)] = None,
+    against: Annotated[str | None, typer.Option(metavar="NAME")] = None,
+    correction: Literal["holm", "bonferroni", "none"] = "holm",
+    level: float = 0.95,
+    columns: str = "",
+    unknown_label: str | None = None,
     higher_is_unknown: HigherIsUnknown = False,
     as_json: Json = False,
-    out: Table = None,
+    out: Out = None,
 ) -> None:
     """Compare detectors: metrics with intervals, and pairwise tests.
 
@@ -88,6 +45,26 @@ def command(
         openset compare scores/*.npz --calibration 'calibration/{method}.npz'
         openset compare 'runs/{method}_seed{seed}.csv' --metric openauc --metric auroc
         openset compare runs/study --metric oosa --against postmax --correction bonferroni
+
+    Parameters
+    ----------
+    paths
+        Scores of the same samples: two or more files. Or a pattern in quotes,
+        'runs/{method}_seed{seed}.csv': the fields seed, run, fold and split number
+        repeats, protocol names the problem, and all other fields name the method. Or a
+        run folder of openset bench, or its results.csv.
+    calibration
+        Scores of the same detectors on calibration samples, in files of the same names,
+        or by a pattern: choose each threshold on them, and compare operational open-set
+        accuracy (oosa), too. May be repeated.
+    metric
+        Metric to show and test, or a metric of your own, package.module:Name; may be
+        repeated. Default: openauc (and oosa) are tested, and auroc, accuracy and
+        fpr_at_tpr are shown, too.
+    against
+        Test only this method against every other one (default: all pairs).
+    correction
+        Correction for the number of tests.
     """  # noqa: E501  # commands can be pasted
     how = reading(columns, unknown_label, higher_is_unknown=higher_is_unknown)
     metric = list(dict.fromkeys(metric or ()))  # one may be given twice
@@ -107,7 +84,8 @@ def command(
             results = openset.stats.read_results(paths, shown, **how)
         _compare_runs(results, shown, tested, settings, as_json=as_json, out=out)
         return
-    scores = {file.method: openset.Scores.load(file.path, **how) for file in files}
+    places = {file.method: file.path for file in files}
+    scores = {name: openset.Scores.load(path, **how) for name, path in places.items()}
     operations = {}
     if calibration:
         chosen_on = openset.stats.score_files.find_or_name(calibration)
@@ -120,7 +98,8 @@ def command(
             )
     sets, documents = {}, {}
     for name, one in scores.items():
-        found = openset.evaluate(one, None, level, metrics=computed(metric))
+        with _io.naming(places[name]):
+            found = openset.evaluate(one, None, level, metrics=computed(metric))
         sets[name], documents[name] = found.rows(), json.loads(found.to_json())
         if done := operations.get(name):
             documents[name]["operation"] = done.to_dict()

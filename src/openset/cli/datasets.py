@@ -5,19 +5,12 @@ from typing import Annotated, Any
 import typer
 
 import openset
-from openset.cli._options import Json, Root
-from openset.cli._terminal import print_json, say, table
+from openset.cli.options import Json, Root
+from openset.cli.terminal import print_json, say, table
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME",
-            help="Data set to describe: the files it needs, and where to put them "
-            "(default: list all).",
-        ),
-    ] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME")] = None,
     root: Root = None,
     as_json: Json = False,
 ) -> None:
@@ -29,6 +22,12 @@ def command(
         openset datasets
         openset datasets cub
         openset datasets --json
+
+    Parameters
+    ----------
+    name
+        Data set to describe: the files it needs, and where to put them (default: list
+        all).
     """
     if name is not None and not as_json:
         say(openset.datasets.describe(name, root))

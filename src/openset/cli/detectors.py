@@ -3,8 +3,8 @@
 from typing import Any
 
 import openset
-from openset.cli._options import Json
-from openset.cli._terminal import print_json, say, table
+from openset.cli.options import Json
+from openset.cli.terminal import print_json, say, table
 
 INPUTS = {"logits": "L", "features": "F", "labels": "y", "head": "H"}
 

@@ -1,119 +1,68 @@
 """`openset doctor`."""
 
+import os
+import platform
+import re
+from importlib import import_module, metadata
 from typing import Any
 
-from rich.markup import escape
-from rich.table import Table
+import openset
+from openset.cli.options import Json
+from openset.cli.terminal import print_json, say, table
 
-from openset.cli import _installation
-from openset.cli._console import OUT, Json, print_json
-from openset.cli._lists import few, plain_table
-
-EPILOG = """[bold]Examples[/bold]
-
-openset doctor
-
-openset doctor --json > doctor.json   # for a bug report"""
+HIDDEN = ("dev", "docs")  # extras of those who work on the package
 
 
-def command(
-    as_json: Json = False,
-) -> None:
-    """Show installed packages, devices, and the folders of data sets.
+def command(as_json: Json = False) -> None:
+    """Show installed packages, devices, and the folder of data sets.
 
     Missing packages are not errors: the exit code is 0.
+
+        openset doctor
+        openset doctor --json > doctor.json
     """
-    found = _installation.examine()
+    packages: dict[str, dict[str, str | None]] = {}
+    for text in metadata.requires("openset") or ():
+        name, found = re.split(r"[^\w-]", text)[0], re.search(r"extra == '(.+)'", text)
+        extra = found[1] if found else ""
+        if extra not in HIDDEN:
+            packages.setdefault(extra, {})[name] = _version(name)
+    root = openset.datasets.default_root()
+    about: dict[str, Any] = {
+        "openset": openset.__version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "gpus": _gpus(),
+        "data": str(root),
+        "data sets here": openset.datasets.available(root),
+    }
     if as_json:
-        print_json(found)
+        print_json(about | {"packages": packages.pop(""), "extras": packages})
         return
-    OUT.say(
-        f"openset {found['openset']}, Python {found['python']}, {found['platform']}"
-    )
-    OUT.print(_packages(found["packages"]))
-    OUT.print(_extras(found["extras"], found["broken"]))
-    OUT.print(_networks(found["networks"]))
-    OUT.print(_machine(found))
+    for key, value in about.items():
+        say(f"{key}: {', '.join(value) if isinstance(value, list) else value}")
+    rows = []
+    for extra, versions in packages.items():
+        have = ", ".join(f"{name} {v or 'missing'}" for name, v in versions.items())
+        is_there = None not in versions.values()
+        row = {"extra": extra or "(always)", "": "yes" if is_there else "no"}
+        rows.append(row | {"packages": have})
+    table(rows, 'Packages; what is missing: pip install "openset[EXTRA]"')
 
 
-def _packages(versions: dict[str, str | None]) -> Table:
-    table = plain_table("Packages")
-    for name in versions:
-        table.add_column(name, no_wrap=True)
-    table.add_row(*(version or "[red]missing[/red]" for version in versions.values()))
-    return table
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
 
 
-def _extras(extras: dict[str, dict[str, str | None]], broken: dict[str, str]) -> Table:
-    table = plain_table('Extras: pip install "openset\\[NAME]"')
-    table.add_column("name", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("gives")
-    table.add_column("packages", style="dim")
-    gives = {extra.name: extra.gives for extra in _installation.EXTRAS}
-    for name, versions in extras.items():
-        missing = [package for package, version in versions.items() if version is None]
-        is_there = not missing and name not in broken
-        mark = "[green]yes[/green]" if is_there else "[yellow]no[/yellow]"
-        have = [f"{package} {version or '—'}" for package, version in versions.items()]
-        if name in broken:
-            have.append(f"but {broken[name]} cannot be imported (see below)")
-        table.add_row(name, mark, gives[name], ", ".join(have))
-    return table
-
-
-def _networks(networks: dict[str, dict[str, str | None]]) -> Table:
-    table = plain_table("Packages of networks: pip install NAME")
-    table.add_column("name", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("version", no_wrap=True)
-    table.add_column("")
-    for name, found in networks.items():
-        version, why = found["version"], found["why"]
-        mark = "[green]yes[/green]" if why is None else "[yellow]no[/yellow]"
-        text = "" if why is None else escape(why)
-        if version is not None and why is not None:
-            text = f"installed, but cannot be imported: {text}"
-        table.add_row(name, mark, version or "—", text)
-    return table
-
-
-def _machine(found: dict[str, Any]) -> Table:
-    table = plain_table("Machine and folders")
-    table.show_header = False
-    table.add_column("", no_wrap=True)
-    table.add_column("")
-    memory = found["memory_bytes"]
-    size = "" if memory is None else f", {_size(memory)} memory"
-    table.add_row("CPU", f"{found['cores']} cores{size}")
-    pools = [
-        f"{' '.join(filter(None, (pool['library'], pool['version'])))}: "
-        f"{pool['threads']} threads"
-        for pool in found["blas"]
-    ]
-    table.add_row("threads", "; ".join(dict.fromkeys(pools)) or "no BLAS found")
-    cuda = [f"{one['name']}, {_size(one['memory_bytes'])}" for one in _devices(found)]
-    table.add_row("CUDA", "; ".join(cuda) or f"none: {found['cuda']['why']}")
-    data = found["data"]
-    table.add_row("data", f"{escape(data['path'])} ({_state(data)})")
-    here = few(data["here"], 8) or "none; see openset datasets"
-    table.add_row(
-        "", f"{len(data['here'])} of {data['known']} data sets present: {here}"
-    )
-    temporary = found["temporary"]
-    table.add_row("temporary", f"{escape(temporary['path'])} ({_state(temporary)})")
-    return table
-
-
-def _devices(found: dict[str, Any]) -> list[dict[str, Any]]:
-    devices: list[dict[str, Any]] = found["cuda"]["devices"]
-    return devices
-
-
-def _state(folder: dict[str, Any]) -> str:
-    exists = "exists" if folder["exists"] else "does not exist yet"
-    return f"{exists}, {'writable' if folder['writable'] else 'not writable'}"
-
-
-def _size(n_bytes: int) -> str:
-    return f"{n_bytes / 2**30:.1f} GiB"
+def _gpus() -> list[str] | str:
+    """Return the names of the GPUs; or why there are none."""
+    try:
+        cuda = import_module("torch").cuda
+    except (ImportError, OSError) as error:  # the rest is told even if torch is broken
+        return f"none: torch does not import ({error})"
+    names = [cuda.get_device_name(i) for i in range(cuda.device_count())]
+    return names or "none: torch finds no device, or is built for the CPU"

@@ -9,22 +9,17 @@ from typing import Annotated, Any
 import typer
 
 import openset
-from openset.cli._options import (
-    Alpha,
-    Calibration,
-    Columns,
+from openset import _io
+from openset.cli.options import (
     HigherIsUnknown,
     Json,
-    Level,
-    Metrics,
-    Table,
-    UnknownLabel,
+    Out,
     keep_inputs,
     read,
     reading,
     refuse,
 )
-from openset.cli._terminal import (
+from openset.cli.terminal import (
     Best,
     Bold,
     Number,
@@ -38,50 +33,20 @@ ARROWS = {"higher": "↑", "lower": "↓", "neither": " "}
 
 
 def command(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="SCORES",
-            help="Scores as .npz, .csv or .parquet, with columns labels (-1 or unknown "
-            "for unknown samples), predicted, known and optionally groups and ids. "
-            "Several files need --sketch.",
-        ),
-    ],
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="Also report metrics at this threshold: samples with known >= "
-            "threshold are accepted. Choose it on other data."
-        ),
-    ] = None,
-    calibration: Calibration = None,
-    alpha: Alpha = "0.5",
-    groups: Annotated[
-        bool,
-        typer.Option("--groups", help="Show one row per group of unknown samples."),
-    ] = False,
-    metric: Metrics = None,
-    level: Level = 0.95,
-    bootstrap: Annotated[
-        int,
-        typer.Option(
-            help="Number of resampled data sets, for intervals of metrics without a "
-            "formula for one; 0: none."
-        ),
-    ] = 0,
-    sketch: Annotated[
-        bool,
-        typer.Option(
-            "--sketch",
-            help="For scores that do not fit into memory: read one file after the "
-            "other, and show a lower and an upper bound of each metric.",
-        ),
-    ] = False,
-    columns: Columns = "",
-    unknown_label: UnknownLabel = None,
+    paths: Annotated[list[Path], typer.Argument(metavar="SCORES")],
+    threshold: float | None = None,
+    calibration: Path | None = None,
+    alpha: str = "0.5",
+    groups: Annotated[bool, typer.Option("--groups")] = False,
+    metric: list[str] | None = None,
+    level: float = 0.95,
+    bootstrap: int = 0,
+    sketch: Annotated[bool, typer.Option("--sketch")] = False,
+    columns: str = "",
+    unknown_label: str | None = None,
     higher_is_unknown: HigherIsUnknown = False,
     as_json: Json = False,
-    out: Table = None,
+    out: Out = None,
 ) -> None:
     """Print all metrics of a file of scores, with confidence intervals.
 
@@ -93,6 +58,24 @@ def command(
         openset evaluate scores.csv --groups --out table.tex
         openset evaluate theirs.csv --columns labels=y,known=energy --higher-is-unknown --unknown-label oos
         openset evaluate scores-monday.npz scores-tuesday.npz --sketch
+
+    Parameters
+    ----------
+    paths
+        Scores as .npz, .csv or .parquet, with columns labels (-1 or unknown for unknown
+        samples), predicted, known and optionally groups and ids. Several files need
+        --sketch.
+    threshold
+        Also report metrics at this threshold: samples with known >= threshold are
+        accepted. Choose it on other data.
+    groups
+        Show one row per group of unknown samples.
+    bootstrap
+        Number of resampled data sets, for intervals of metrics without a formula for
+        one; 0: none.
+    sketch
+        For scores that do not fit into memory: read one file after the other, and show
+        a lower and an upper bound of each metric.
     """  # noqa: E501  # commands can be pasted
     several = "several files need --sketch, to be one set; or use openset compare"
     refuse(len(paths) > 1 and not sketch, several)
@@ -114,7 +97,8 @@ def command(
         done = openset.thresholds.operate(chosen_on, scores, **options)
         at = done.threshold
     options = {"metrics": computed(metric), "bootstrap": bootstrap}
-    whole = openset.evaluate(scores, at, level, **options)
+    with _io.naming(paths[0]):
+        whole = openset.evaluate(scores, at, level, **options)
     sets, operations = {"all": whole}, {"all": done.to_dict() if done else None}
     of_groups = {row["group"]: row for row in done.groups} if done else {}
     if groups:

@@ -7,32 +7,19 @@ import typer
 
 import openset
 from openset import _check
-from openset.cli._options import (
-    Head,
-    Model,
-    Pixels,
-    Plugins,
-    RejectorPlace,
-    Weights,
-    keep_inputs,
-    pixels_of,
-    refuse,
-    say_step,
-)
-from openset.cli._terminal import say
+from openset.cli.options import keep_inputs, pixels_of, refuse, say_step
+from openset.cli.terminal import say
 
 
 def command(
-    folder: RejectorPlace,
-    out: Annotated[Path, typer.Option("--out", "-o", help="File to write, .onnx.")],
-    onnx: Annotated[  # noqa: ARG001  # there is no other format
-        bool, typer.Option("--onnx", help="Write an ONNX graph, the only format.")
-    ] = True,
-    model: Model = None,
-    weights: Weights = None,
-    head: Head = None,
-    pixels: Pixels = "",
-    plugin: Plugins = None,
+    rejector: str,
+    out: Annotated[Path, typer.Option("--out", "-o")],
+    onnx: Annotated[bool, typer.Option("--onnx")] = True,  # noqa: ARG001
+    model: str | None = None,
+    weights: Path | None = None,
+    head: Path | None = None,
+    pixels: str = "",
+    plugin: list[str] | None = None,
 ) -> None:
     """Write a rejector as an ONNX graph, to run it without this package.
 
@@ -44,20 +31,27 @@ def command(
         openset export rejector/ --model network.onnx --out network-open.onnx
         openset export rejector/ --model runs/openauc --out openauc.onnx
         openset export rejector/ --model timm:resnet50 --head head.npz --out open.onnx
+
+    Parameters
+    ----------
+    out
+        File to write, .onnx.
+    onnx
+        Write an ONNX graph, the only format.
     """
     _check.ending("openset", out, [".onnx"])
     keep_inputs(out, model)
-    rejector = openset.Rejector.load(folder, plugins=plugin or ())
+    loaded = openset.Rejector.load(rejector, plugins=plugin or ())
     network: Any = model
     given = {"weights": weights, "head": head, **pixels_of(pixels)}
     is_file = model is None or Path(model).suffix == ".onnx"
     of_networks = "--weights, --head and --pixels are for a network by name"
     refuse(is_file and any(one is not None for one in given.values()), of_networks)
     if model is None:
-        say_step(rejector)
+        say_step(loaded)
     elif not is_file:
         network = openset.extract.load(model, **given)
-    openset.integrations.onnx.export(rejector, out, network)
-    say(f"wrote {out}: threshold {rejector.threshold}")
+    openset.integrations.onnx.export(loaded, out, network)
+    say(f"wrote {out}: threshold {loaded.threshold}")
     if not is_file and network.preprocessing:
         say(f"the graph takes images: {network.preprocessing}")

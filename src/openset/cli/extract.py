@@ -7,20 +7,15 @@ import typer
 
 import openset
 from openset import _io
-from openset.cli._options import (
-    NETWORKS,
+from openset.cli.options import (
     Backend,
-    Head,
-    Jobs,
-    Pixels,
-    Plugins,
+    Place,
     Root,
-    Weights,
     pixels_of,
     refuse,
     run_shards,
 )
-from openset.cli._terminal import say, warn
+from openset.cli.terminal import say, warn
 from openset.datasets import image_lists
 
 SHARDS = (".tar", ".npy")
@@ -28,93 +23,26 @@ FEW = 3  # names in a sentence
 
 
 def command(
-    network: Annotated[str, typer.Argument(metavar="NETWORK", help=f"{NETWORKS}.")],
-    data: Annotated[
-        str,
-        typer.Argument(
-            metavar="DATA",
-            help="A folder of images (with or without a folder per class), a .npy or "
-            ".npz file, a .txt file with a text per line, a .csv file with the columns "
-            "text and label, or the name of a data set. Or shards: a folder of .tar "
-            "files of images (WebDataset) or .npy files, or its URL (s3://bucket/tars).",
-        ),
-    ],
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out", "-o", help="File to write; for shards, a folder or a URL."
-        ),
-    ] = "outputs.npz",
-    part: Annotated[
-        str,
-        typer.Option(help="Part of the data set, such as test (default: all parts)."),
-    ] = "",
+    network: Annotated[str, typer.Argument(metavar="NETWORK")],
+    data: Annotated[str, typer.Argument(metavar="DATA")],
+    out: Place = "outputs.npz",
+    part: str = "",
     root: Root = None,
-    weights: Weights = None,
-    classes: Annotated[
-        Path | None,
-        typer.Option(
-            help="Names of the network's classes, one per line, in the order of its "
-            "outputs. For a model like CLIP: the classes to choose from."
-        ),
-    ] = None,
-    head: Head = None,
-    fit_head: Annotated[
-        Path | None,
-        typer.Option(
-            help="Fit a last layer on these data by logistic regression, write it to "
-            "this .npz and use it: for an embedding model, which has none, or in place "
-            "of the network's last layer. Use training samples."
-        ),
-    ] = None,
-    pixels: Pixels = "",
-    unknown: Annotated[
-        bool,
-        typer.Option(
-            "--unknown", help="Label all samples -1: they belong to no known class."
-        ),
-    ] = False,
-    image_list: Annotated[
-        str | None,
-        typer.Option(
-            "--list",
-            help="Take only the images of this list: lines of a path in the folder "
-            "DATA, a space, and the number of a class or -1, as in OpenOOD's "
-            "benchmark_imglist. Or a list by name: openood:cifar10/near/tin.",
-        ),
-    ] = None,
-    step: Annotated[
-        str | None,
-        typer.Option(
-            help="Change each input before the network runs, as ODIN does: "
-            "odin:temperature=1000,epsilon=0.0014 (epsilon for pixels in [0, 1])."
-        ),
-    ] = None,
-    layers: Annotated[
-        str,
-        typer.Option(
-            help="Save the features of these layers, with commas between them, instead "
-            "of the last layer's; list: print all names."
-        ),
-    ] = "",
-    invalid: Annotated[
-        Literal["error", "keep"],
-        typer.Option(
-            help="Damaged images, and samples for which the network returns NaN: stop, "
-            "or keep rows of NaN, which openset predict --invalid reject answers with "
-            "unknown."
-        ),
-    ] = "error",
-    batch_size: Annotated[
-        int | None,
-        typer.Option(help="Samples per batch (default: 8 on a CPU, else 64)."),
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="Where to run, e.g. cuda or cpu.")
-    ] = None,
-    jobs: Jobs = -1,
+    weights: Path | None = None,
+    classes: Path | None = None,
+    head: Path | None = None,
+    fit_head: Path | None = None,
+    pixels: str = "",
+    unknown: Annotated[bool, typer.Option("--unknown")] = False,
+    image_list: Annotated[str | None, typer.Option("--list")] = None,
+    step: str | None = None,
+    layers: str = "",
+    invalid: Literal["error", "keep"] = "error",
+    batch_size: int | None = None,
+    device: str | None = None,
+    jobs: int = -1,
     backend: Backend = "loky",
-    plugin: Plugins = None,
+    plugin: list[str] | None = None,
 ) -> None:
     """Run a trained network on data and save its outputs.
 
@@ -132,6 +60,47 @@ def command(
         openset extract model.onnx images/ --pixels side=224,mean=0.5,0.5,0.5
         openset extract timm:resnet50 images/ --list test_ninco.txt --out near.npz
         openset extract runs/openauc tars/ --out outputs/ --jobs 4 --invalid keep
+
+    Parameters
+    ----------
+    network
+        A folder of openset train; an ONNX file; timm:NAME or hf:NAME (a model of the
+        Hugging Face hub, or its folder); package.module:name.
+    data
+        A folder of images (with or without a folder per class), a .npy or .npz file, a
+        .txt file with a text per line, a .csv file with the columns text and label, or
+        the name of a data set. Or shards: a folder of .tar files of images (WebDataset)
+        or .npy files, or its URL (s3://bucket/tars).
+    out
+        File to write; for shards, a folder or a URL.
+    part
+        Part of the data set, such as test (default: all parts).
+    classes
+        Names of the network's classes, one per line, in the order of its outputs. For a
+        model like CLIP: the classes to choose from.
+    fit_head
+        Fit a last layer on these data by logistic regression, write it to this .npz and
+        use it: for an embedding model, which has none, or in place of the network's
+        last layer. Use training samples.
+    unknown
+        Label all samples -1: they belong to no known class.
+    image_list
+        Take only the images of this list: lines of a path in the folder DATA, a space,
+        and the number of a class or -1, as in OpenOOD's benchmark_imglist. Or a list by
+        name: openood:cifar10/near/tin.
+    step
+        Change each input before the network runs, as ODIN does:
+        odin:temperature=1000,epsilon=0.0014 (epsilon for pixels in [0, 1]).
+    layers
+        Save the features of these layers, with commas between them, instead of the last
+        layer's; list: print all names.
+    invalid
+        Damaged images, and samples for which the network returns NaN: stop, or keep
+        rows of NaN, which openset predict --invalid reject answers with unknown.
+    batch_size
+        Samples per batch (default: 8 on a CPU, else 64).
+    device
+        Where to run, e.g. cuda or cpu.
     """
     how: dict[str, Any] = {
         "weights": weights,

@@ -8,46 +8,21 @@ import typer
 
 import openset
 from openset import _io
-from openset.cli._options import (
-    Backend,
-    Invalid,
-    Jobs,
-    Json,
-    Plugins,
-    RejectorPlace,
-    keep_inputs,
-    refuse,
-    run_shards,
-)
-from openset.cli._terminal import print_json, say, table, warn
+from openset.cli.options import Backend, Invalid, Json, keep_inputs, refuse, run_shards
+from openset.cli.terminal import print_json, say, table, warn
 
 SHOWN = 10
 
 
 def command(
-    rejector: RejectorPlace,
-    new: Annotated[
-        str,
-        typer.Argument(
-            metavar="OUTPUTS",
-            help="Outputs of the network on new samples: .npz or a folder of .npy "
-            "files; or a folder, or a URL such as s3://bucket/shards, of many such "
-            "shards (.npz, .parquet, folders).",
-        ),
-    ],
-    out: Annotated[
-        str | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="Write to this .csv or .npz file; for shards, a folder or a URL.",
-        ),
-    ] = None,
+    rejector: str,
+    new: Annotated[str, typer.Argument(metavar="OUTPUTS")],
+    out: Annotated[str | None, typer.Option("--out", "-o")] = None,
     invalid: Invalid = "error",
     as_json: Json = False,
-    jobs: Jobs = -1,
+    jobs: int = -1,
     backend: Backend = "loky",
-    plugin: Plugins = None,
+    plugin: list[str] | None = None,
 ) -> None:
     """Classify samples, or reject them as unknown (-1).
 
@@ -59,6 +34,15 @@ def command(
         openset predict rejector/ new.npz --out decisions.csv
         openset predict rejector/ new.npz --invalid reject --json
         openset predict rejector/ shards/ --out decisions/ --jobs 8
+
+    Parameters
+    ----------
+    new
+        Outputs of the network on new samples: .npz or a folder of .npy files; or a
+        folder, or a URL such as s3://bucket/shards, of many such shards (.npz,
+        .parquet, folders).
+    out
+        Write to this .csv or .npz file; for shards, a folder or a URL.
     """
     if openset.shards.is_folder_of_shards(new):
         refuse(not out, "--out must be given for a folder of shards: a folder or a URL")

@@ -1,4 +1,21 @@
-"""`openset protocols`: list, show and draw."""
+"""`openset protocols`: list, show and draw.
+
+Parameters
+----------
+classes
+    Classes to draw from: their number, their names with commas, or the name of a data
+    set.
+n_known
+    Number of known classes.
+n_unknown
+    Number of unknown classes.
+repeats
+    Number of independent draws (default: one).
+seed
+    Random seed; the same seed gives the same protocols on every machine.
+out
+    File to write, .json (default: print the JSON).
+"""
 
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -7,35 +24,19 @@ import typer
 
 import openset
 from openset import _check
-from openset.cli._options import Json, Root
-from openset.cli._terminal import print_json, say, table
+from openset.cli.options import Command, Json, Out, Root
+from openset.cli.terminal import print_json, say, table
 
 app = typer.Typer(
     help="List published protocols, show one, or draw new ones.\n\n"
-    "    openset protocols\n    openset protocols show cifar10 0",
+    "    openset protocols list\n\n    openset protocols show cifar10 0",
     invoke_without_command=True,
     rich_markup_mode="markdown",
 )
 
-CLASSES = "their number, their names with commas, or the name of a data set"
-Classes = Annotated[
-    str, typer.Argument(metavar="CLASSES", help=f"Classes to draw from: {CLASSES}.")
-]
-Known = Annotated[int, typer.Option("--known", help="Number of known classes.")]
-Unknown = Annotated[int, typer.Option("--unknown", help="Number of unknown classes.")]
-Repeats = Annotated[
-    int | None, typer.Option(help="Number of independent draws (default: one).")
-]
-Seed = Annotated[
-    int,
-    typer.Option(
-        help="Random seed; the same seed gives the same protocols on every machine."
-    ),
-]
-Out = Annotated[
-    Path | None,
-    typer.Option("--out", "-o", help="File to write, .json (default: print the JSON)."),
-]
+Classes = Annotated[str, typer.Argument(metavar="CLASSES")]
+Known = Annotated[int, typer.Option("--known")]
+Unknown = Annotated[int, typer.Option("--unknown")]
 
 
 @app.callback()
@@ -44,7 +45,7 @@ def _default(context: typer.Context) -> None:
         listed()
 
 
-@app.command("list")
+@app.command("list", cls=Command)
 def listed(as_json: Json = False) -> None:
     """List the published protocols, split by split.
 
@@ -56,8 +57,8 @@ def listed(as_json: Json = False) -> None:
     published, records, rows = openset.protocols.published, [], []
     for name in openset.protocols.names():
         splits = openset.protocols.splits(name)
-        each = [published(name, split) for split in splits]
-        n_distinct = openset.protocols.Draws(tuple(each)).n_distinct
+        each = tuple(published(name, split) for split in splits)
+        n_distinct = openset.protocols.Draws(each).n_distinct
         record: dict[str, Any] = {"name": name, "n_distinct": n_distinct}
         records.append(record | {"splits": [*map(_summary, splits, each)]})
         alike: dict[tuple[Any, ...], list[Any]] = {}  # splits of one size share a row
@@ -80,19 +81,10 @@ def _summary(split: int | str, one: Any) -> dict[str, Any]:
     return {"split": split, **{name: getattr(one, name) for name in names}}
 
 
-@app.command()
+@app.command(cls=Command)
 def show(
-    name: Annotated[
-        str,
-        typer.Argument(metavar="NAME", help="A published protocol, or a .json file."),
-    ],
-    split: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SPLIT",
-            help="Name or number of the split (default: the first; of a file, all).",
-        ),
-    ] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME")],
+    split: Annotated[str | None, typer.Argument(metavar="SPLIT")] = None,
     as_json: Json = False,
 ) -> None:
     """Show which classes are known and unknown in a protocol.
@@ -101,6 +93,13 @@ def show(
 
         openset protocols show cifar10 0
         openset protocols show draws.json --json
+
+    Parameters
+    ----------
+    name
+        A published protocol, or a .json file.
+    split
+        Name or number of the split (default: the first; of a file, all).
     """
     protocols = openset.protocols
     if not name.endswith(".json"):
@@ -118,13 +117,13 @@ def show(
         _print(found)
 
 
-@app.command()
+@app.command(cls=Command)
 def holdout(
     classes: Classes,
     n_known: Known,
     n_unknown: Unknown,
-    repeats: Repeats = None,
-    seed: Seed = 0,
+    repeats: int | None = None,
+    seed: int = 0,
     root: Root = None,
     out: Out = None,
 ) -> None:
@@ -140,25 +139,14 @@ def holdout(
     )
 
 
-@app.command()
+@app.command(cls=Command)
 def outlier(
     known_set: Classes,
-    unknown_set: Annotated[
-        str,
-        typer.Argument(
-            metavar="OTHER", help=f"Source of the unknown classes: {CLASSES}."
-        ),
-    ],
-    n_known: Annotated[
-        int | None,
-        typer.Option("--known", help="Number of known classes (default: all)."),
-    ] = None,
-    n_unknown: Annotated[
-        int | None,
-        typer.Option("--unknown", help="Number of unknown classes (default: all)."),
-    ] = None,
-    repeats: Repeats = None,
-    seed: Seed = 0,
+    unknown_set: Annotated[str, typer.Argument(metavar="OTHER")],
+    n_known: Annotated[int | None, typer.Option("--known")] = None,
+    n_unknown: Annotated[int | None, typer.Option("--unknown")] = None,
+    repeats: int | None = None,
+    seed: int = 0,
     root: Root = None,
     out: Out = None,
 ) -> None:
@@ -167,37 +155,35 @@ def outlier(
     The two must be different data sets.
 
         openset protocols outlier cifar10 svhn --known 4 --unknown 4 --out draws.json
+
+    Parameters
+    ----------
+    known_set
+        Source of the known classes: their number, their names with commas, or the name
+        of a data set.
+    unknown_set
+        Source of the unknown classes, in the same form.
+    n_known
+        Number of known classes (default: all).
+    n_unknown
+        Number of unknown classes (default: all).
     """
     known, unknown = _classes(known_set, root), _classes(unknown_set, root)
     draw = openset.protocols.outlier
     _deliver(draw(known, unknown, n_known, n_unknown, repeats=repeats, rng=seed), out)
 
 
-@app.command()
+@app.command(cls=Command)
 def operational(
     classes: Classes,
     n_known: Known,
-    n_surrogate: Annotated[
-        int, typer.Option("--surrogate", help="Number of surrogate classes.")
-    ],
+    n_surrogate: Annotated[int, typer.Option("--surrogate")],
     n_unknown: Unknown,
-    validation: Annotated[
-        float,
-        typer.Option(
-            help="Share of each known class's training samples kept for validation."
-        ),
-    ] = 0.2,
-    tests: Annotated[
-        int, typer.Option(help="Number of disjoint test splits of the known samples.")
-    ] = 5,
-    unknowns: Annotated[
-        Literal["dealt", "shared"],
-        typer.Option(
-            help="Unknown samples: each in one test split, or all in every split."
-        ),
-    ] = "dealt",
-    repeats: Repeats = None,
-    seed: Seed = 0,
+    validation: float = 0.2,
+    tests: int = 5,
+    unknowns: Literal["dealt", "shared"] = "dealt",
+    repeats: int | None = None,
+    seed: int = 0,
     root: Root = None,
     out: Out = None,
 ) -> None:
@@ -207,6 +193,17 @@ def operational(
     others, as in the PostMax paper.
 
         openset protocols operational digits --known 5 --surrogate 2 --unknown 3
+
+    Parameters
+    ----------
+    n_surrogate
+        Number of surrogate classes.
+    validation
+        Share of each known class's training samples kept for validation.
+    tests
+        Number of disjoint test splits of the known samples.
+    unknowns
+        Unknown samples: each in one test split, or all in every split.
     """
     drawn = openset.protocols.operational(
         _classes(classes, root),

@@ -6,47 +6,17 @@ from typing import Annotated
 import typer
 
 import openset
-from openset.cli._options import Columns, HigherIsUnknown, UnknownLabel, reading
-from openset.cli._terminal import say
+from openset.cli.options import HigherIsUnknown, Out, reading
+from openset.cli.terminal import say
 
 
 def command(
-    paths: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN_FOLDER|SCORES",
-            help="Run folder of openset bench or openset train, the folder that "
-            "openset score wrote, or a folder with scores/NAME.npz. Or files of scores "
-            "of the same samples (.npz, .csv, .parquet), one or several; or a pattern "
-            "in quotes, 'runs/{method}_seed{seed}.csv', as openset compare takes it.",
-        ),
-    ],
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out",
-            "-o",
-            help="File to write (default: report.html in the folder; for a file of "
-            "scores, its name with .html; else report.html in the current folder).",
-        ),
-    ] = None,
-    threshold: Annotated[
-        float | None,
-        typer.Option(
-            help="For one file of scores: threshold to mark and evaluate. Choose it on "
-            "other data."
-        ),
-    ] = None,
-    pin: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="METHOD",
-            help="Show this method in the figures and the explorer in any case; may be "
-            "repeated (default: the five leading methods).",
-        ),
-    ] = None,
-    columns: Columns = "",
-    unknown_label: UnknownLabel = None,
+    paths: Annotated[list[Path], typer.Argument(metavar="RUN_FOLDER|SCORES")],
+    out: Out = None,
+    threshold: float | None = None,
+    pin: Annotated[list[str] | None, typer.Option(metavar="METHOD")] = None,
+    columns: str = "",
+    unknown_label: str | None = None,
     higher_is_unknown: HigherIsUnknown = False,
 ) -> None:
     """Write a report as one HTML page: leaderboard, figures, threshold explorer.
@@ -57,6 +27,22 @@ def command(
         openset report scores.npz --threshold 0.7
         openset report energy.csv odin.csv mine.csv --columns labels=y,known=score
         openset report 'runs/{method}_seed{seed}.csv'
+
+    Parameters
+    ----------
+    paths
+        Run folder of openset bench or openset train, the folder that openset score
+        wrote, or a folder with scores/NAME.npz. Or files of scores of the same samples
+        (.npz, .csv, .parquet), one or several; or a pattern in quotes,
+        'runs/{method}_seed{seed}.csv', as openset compare takes it.
+    out
+        File to write (default: report.html in the folder; for a file of scores, its
+        name with .html; else report.html in the current folder).
+    threshold
+        For one file of scores: threshold to mark and evaluate. Choose it on other data.
+    pin
+        Show this method in the figures and the explorer in any case; may be repeated
+        (default: the five leading methods).
     """
     how = reading(columns, unknown_label, higher_is_unknown=higher_is_unknown)
     first = paths[0]

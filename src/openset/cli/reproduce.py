@@ -7,35 +7,17 @@ import typer
 
 import openset
 from openset import _check
-from openset.cli._options import Backend, Jobs, Root
-from openset.cli._terminal import ERR, say, table
+from openset.cli.options import Backend, Out, Root
+from openset.cli.terminal import ERR, say, table
 
 
 def command(
-    name: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="NAME", help="Name of a table or figure (default: list all)."
-        ),
-    ] = None,
-    listed: Annotated[
-        bool, typer.Option("--list", help="List all tables and figures, then exit.")
-    ] = False,
+    name: Annotated[str | None, typer.Argument(metavar="NAME")] = None,
+    listed: Annotated[bool, typer.Option("--list")] = False,
     root: Root = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(
-            "--out", "-o", help="Folder of results (default: reproduced/NAME)."
-        ),
-    ] = None,
-    outputs: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder of saved outputs of networks, for items of the PostMax paper "
-            "(default: a small network is trained on digits)."
-        ),
-    ] = None,
-    jobs: Jobs = -1,
+    out: Out = None,
+    outputs: Path | None = None,
+    jobs: int = -1,
     backend: Backend = "loky",
 ) -> None:
     """Recompute a table or figure of a paper, next to the published numbers.
@@ -46,6 +28,18 @@ def command(
         openset reproduce openauc-table1
         openset reproduce class-imbalance-small --out runs/imbalance
         openset reproduce postmax-table1 --outputs outputs
+
+    Parameters
+    ----------
+    name
+        Name of a table or figure (default: list all).
+    listed
+        List all tables and figures, then exit.
+    out
+        Folder of results (default: reproduced/NAME).
+    outputs
+        Folder of saved outputs of networks, for items of the PostMax paper (default: a
+        small network is trained on digits).
     """
     reproduce = openset.reproduce
     if name is None or listed:

@@ -9,44 +9,27 @@ import typer
 
 import openset
 from openset import _io, _plugins
-from openset.cli._options import (
+from openset.cli.options import (
     Backend,
     Detectors,
-    Jobs,
-    Train,
+    Place,
     keep_inputs,
     made,
     refuse,
     run_shards,
 )
-from openset.cli._terminal import ERR, say
+from openset.cli.terminal import ERR, say
 
 # What one detector cannot do with these data may be right for another.
 FAILURES = (ValueError, TypeError, ArithmeticError, MemoryError)
 
 
 def command(
-    test: Annotated[
-        str,
-        typer.Argument(
-            metavar="TEST",
-            help="Outputs to score: .npz, or a folder of .npy files; or a folder, or a "
-            "URL such as s3://bucket/shards, of many such shards (.npz, .parquet, "
-            "folders).",
-        ),
-    ],
+    test: Annotated[str, typer.Argument(metavar="TEST")],
     detector: Detectors = None,
-    train: Train = None,
-    out: Annotated[
-        str,
-        typer.Option(
-            "--out",
-            "-o",
-            help="File to write (.npz, .csv, .parquet), or a folder, which gets one "
-            "file per detector; for shards, a folder or a URL.",
-        ),
-    ] = "scores",
-    jobs: Jobs = -1,
+    train: Path | None = None,
+    out: Place = "scores",
+    jobs: int = -1,
     backend: Backend = "loky",
 ) -> None:
     """Fit detectors on training outputs and score test outputs.
@@ -60,6 +43,15 @@ def command(
         openset score -d msp -d postmax -d knn:k=20 --train train/ test/ --out scores/
         openset compare scores/*.npz
         openset score -d postmax --train train/ shards/ --out scores/ --jobs 8
+
+    Parameters
+    ----------
+    test
+        Outputs to score: .npz, or a folder of .npy files; or a folder, or a URL such as
+        s3://bucket/shards, of many such shards (.npz, .parquet, folders).
+    out
+        File to write (.npz, .csv, .parquet), or a folder, which gets one file per
+        detector; for shards, a folder or a URL.
     """
     refuse(not detector, "--detector must be given, such as -d msp")
     recipes = made(detector or (), train)
@@ -72,7 +64,7 @@ def command(
     refuse(same, f"two detectors would write one file: {', '.join(stems)}")
     keep_inputs(Path(out) if is_file else None, test, train)
     training = openset.Outputs.load(train) if train else None
-    fitted, failed = _each(recipes, lambda text: recipes[text].fit(training))
+    fitted, failed = _each(recipes, train, lambda text: recipes[text].fit(training))
     if of_shards and not failed:  # else the folder could not be continued with all
         with tempfile.TemporaryDirectory(prefix="openset-fitted-") as folder:
             place = Path(folder if _io.is_url(out) else f"{out}/fitted").resolve()
@@ -91,7 +83,7 @@ def command(
             scores = score_all(fitted, outputs, progress=True)
         except FAILURES:  # of one of them: each in a pass of its own
             scores, unscored = _each(
-                fitted, lambda text: score_all({text: fitted[text]}, outputs)[text]
+                fitted, test, lambda one: score_all({one: fitted[one]}, outputs)[one]
             )
             failed |= unscored
         for text, one in scores.items():
@@ -105,15 +97,16 @@ def command(
 
 
 def _each(
-    texts: Iterable[str], do: Callable[[str], Any]
+    texts: Iterable[str], file: str | Path | None, do: Callable[[str], Any]
 ) -> tuple[dict[str, Any], dict[str, Exception]]:
-    """Do something for each; return the results, and the errors if there are others."""
+    """Do something for each; return results, and the errors if there are several."""
     found: dict[str, Any] = {}
     failed: dict[str, Exception] = {}
     texts = list(texts)
     for text in texts:
         try:
-            found[text] = do(text)
+            with _io.naming(Path(file or "")):
+                found[text] = do(text)
         except FAILURES as error:
             if len(texts) == 1:
                 raise

@@ -9,60 +9,25 @@ from typing import Annotated, Any
 import typer
 
 import openset
-from openset.cli._options import (
-    Head,
-    Invalid,
-    Model,
-    Pixels,
-    Plugins,
-    RejectorPlace,
-    Weights,
-    pixels_of,
-    say_step,
-)
-from openset.cli._terminal import warn
+from openset.cli.options import Invalid, pixels_of, say_step
+from openset.cli.terminal import warn
 
 
 def command(
-    folder: RejectorPlace,
-    model: Model = None,
-    weights: Weights = None,
-    head: Head = None,
-    pixels: Pixels = "",
+    rejector: str,
+    model: str | None = None,
+    weights: Path | None = None,
+    head: Path | None = None,
+    pixels: str = "",
     invalid: Invalid = "error",
-    name: Annotated[
-        str,
-        typer.Option(
-            help="Name of the model in requests of the Open Inference Protocol."
-        ),
-    ] = "openset",
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder to log a random part of the traffic to, for openset watch: "
-            "files traffic-*.npz with the network's outputs."
-        ),
-    ] = None,
-    log_rate: Annotated[
-        float, typer.Option(help="Share of the samples that are logged.")
-    ] = 0.01,
-    host: Annotated[
-        str, typer.Option(help="Address to listen on; 0.0.0.0 for all interfaces.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")
-    ] = 8000,
-    max_megabytes: Annotated[
-        float, typer.Option(min=0.001, help="Largest request body, in MiB.")
-    ] = 32,
-    workers: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            help="Number of server processes; each loads the rejector and the network.",
-        ),
-    ] = 1,
-    plugin: Plugins = None,
+    name: str = "openset",
+    log: Path | None = None,
+    log_rate: float = 0.01,
+    host: str = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535)] = 8000,
+    max_megabytes: Annotated[float, typer.Option(min=0.001)] = 32,
+    workers: Annotated[int, typer.Option(min=1)] = 1,
+    plugin: list[str] | None = None,
 ) -> None:
     """Serve a rejector over HTTP, with a web page at / to try it.
 
@@ -78,13 +43,31 @@ def command(
         curl localhost:8000/predict/images -F files=@photo.png
         curl localhost:8000/predict --json '{"logits": [[4, 0, 1]]}'
         curl localhost:8000/predict/npz --data-binary @outputs.npz
+
+    Parameters
+    ----------
+    name
+        Name of the model in requests of the Open Inference Protocol.
+    log
+        Folder to log a random part of the traffic to, for openset watch: files
+        traffic-*.npz with the network's outputs.
+    log_rate
+        Share of the samples that are logged.
+    host
+        Address to listen on; 0.0.0.0 for all interfaces.
+    port
+        Port; 0 chooses a free one.
+    max_megabytes
+        Largest request body, in MiB.
+    workers
+        Number of server processes; each loads the rejector and the network.
     """
     # Errors and cautions are reported once, not by each worker.
-    rejector = openset.Rejector.load(folder, plugins=plugin or ())
-    for caution in rejector.cautions:
+    loaded = openset.Rejector.load(rejector, plugins=plugin or ())
+    for caution in loaded.cautions:
         warn(f"{caution.code} {caution.message}")
     if model is None:
-        say_step(rejector)
+        say_step(loaded)
     options = {
         "invalid": invalid,
         "name": name,
@@ -93,7 +76,7 @@ def command(
         "max_bytes": round(max_megabytes * 2**20),
     }
     how = {"weights": weights, "head": head, **pixels_of(pixels)}
-    make = partial(_application, folder, tuple(plugin or ()), model, how, options)
+    make = partial(_application, rejector, tuple(plugin or ()), model, how, options)
     openset.serve.run(make, host=host, port=port, workers=workers)
 
 

@@ -1,367 +1,238 @@
 """`openset train`."""
 
-from collections.abc import Mapping
-from dataclasses import replace
-from functools import cache
+import os
+import statistics
+from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from openset import _check
-from openset.cli._console import OUT
-from openset.cli._errors_in_options import LogTo, Root, need_root
-from openset.cli._training_options import (
-    library,
-    load_data,
-    naming_options,
-    read_grid,
-    read_settings,
-    set_once,
-)
-from openset.cli._training_protocols import read_protocols
-from openset.cli._training_report import (
-    is_main_process,
-    methods_table,
-    run_title,
-    say_done,
-    say_start,
-    say_tuned,
-)
-from openset.protocols import Protocol
+import openset
+from openset.cli.options import Root, read, refuse, settings, spec
+from openset.cli.terminal import say, table, warn
 
-EPILOG = """[bold]Examples[/bold]
-
-openset train --data digits --epochs 100 --out runs/digits
-
-openset train --method openauc --data cifar10 --split 0 --recipe ceplus \\
-    --out runs/openauc
-
-openset train -m ceplus --data cifar10 --all-splits --seeds 3 --epochs 100 \\
-    --out runs/ce
-
-openset train -m ceplus --data cifar10 --recipe openset --out runs/ours
-
-openset train -m openauc --data svhn --tune weight=0.05,0.1,0.2 \\
-    --out runs/tuned
-
-openset train -m ceplus --data cifar10 --set budget=100 \\
-    --tune weight_decay=1e-4,5e-4 --tune auxiliary=none,rotation \\
-    --out runs/chosen
-
-openset train -m outlier_exposure --data cifar10 --negatives svhn \\
-    --out runs/outliers
-
-openset train -m mypackage.losses:MyMethod --data cifar10 --out runs/mine
-
-torchrun --nproc-per-node 4 -m openset train -m softmax --data cub \\
-    --network timm:resnet50 --devices 4 --out runs/cub"""
-
-_CALLER = "openset train"
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="NAME=VALUE")]
+Grid = Annotated[list[str] | None, typer.Option(metavar="NAME=VALUE,VALUE,...")]
 
 
 def command(
-    method: Annotated[
-        str,
-        typer.Option(
-            "--method",
-            "-m",
-            help="Training method: a name (see --list), or one of your own as "
-            "package.module:Class.",
-        ),
-    ] = "ceplus",
-    data: Annotated[
-        str, typer.Option(help="Name of a data set, a .npz file or an image folder.")
-    ] = "",
-    protocol: Annotated[
-        str,
-        typer.Option(
-            help="Name of a published protocol, or a JSON file (default: the published "
-            "protocol of the data set; else known and unknown classes are drawn)."
-        ),
-    ] = "",
-    known: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME,NAME,...",
-            help="Names of the known classes, instead of a protocol. All other "
-            "classes of the data are unknown: they are tested, but not trained on.",
-        ),
-    ] = "",
-    split: Annotated[
-        str, typer.Option(help="Split of the protocol (default: the first).")
-    ] = "",
-    all_splits: Annotated[
-        bool,
-        typer.Option(
-            "--all-splits",
-            help="Train all splits of the protocol, at the same time on one device.",
-        ),
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(min=0, help="Random seed; with --seeds, the first one.")
-    ] = 0,
-    seeds: Annotated[
-        int, typer.Option(help="Number of runs, each with the next seed.")
-    ] = 1,
-    recipe: Annotated[
-        str,
-        typer.Option(
-            help="Published recipe: arpl (100 epochs), ceplus (600 epochs, strong "
-            "augmentation) or torchosr (128 epochs); or openset, our own (it "
-            "processes as many images as ceplus)."
-        ),
-    ] = "ceplus",
-    auxiliary: Annotated[
-        str | None,
-        typer.Option(
-            help="rotation: also learn to predict by how many quarter turns an image "
-            "was turned, which adds half a batch of turned images to each batch; none: "
-            "do not (default: none; with recipe openset: rotation for photographs, "
-            "none for digits, letters and textures)."
-        ),
-    ] = None,
-    epochs: Annotated[
-        int | None, typer.Option(help="Number of epochs (default: the recipe's).")
-    ] = None,
-    batch: Annotated[
-        int | None, typer.Option(help="Batch size (default: the recipe's).")
-    ] = None,
-    lr: Annotated[
-        float | None, typer.Option(help="Learning rate (default: the recipe's).")
-    ] = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            help="An option of the method or the recipe, as NAME=VALUE: weight=0.2, "
-            "preset=paper, smoothing=0.1, magnitude=9. May be repeated.",
-        ),
-    ] = None,
-    tune: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="First find the best of these values, by training on some of the "
-            "known classes with the others as unknowns; test data are not used. For "
-            "an option of the method (weight=0.05,0.1,0.2), an option of the recipe "
-            "(auxiliary=none,rotation) or the recipe (recipe=ceplus,openset). May be "
-            "repeated."
-        ),
-    ] = None,
-    network: Annotated[
-        str | None,
-        typer.Option(
-            help="Network to train: classifier32, osrci, mlp, "
-            "torchvision:NAME or timm:NAME (default: classifier32 for images, mlp "
-            "for tables)."
-        ),
-    ] = None,
-    pretrained: Annotated[
-        bool,
-        typer.Option(
-            "--pretrained",
-            help="For torchvision and timm: start from the published weights, with a "
-            "new last layer; they are downloaded if they are not on this machine "
-            "(default: random weights).",
-        ),
-    ] = False,
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            help="For torchvision and timm: start from this file of weights "
-            "(.safetensors, .pth), with a new last layer."
-        ),
-    ] = None,
-    validation: Annotated[
-        float,
-        typer.Option(help="Share of training samples kept for validation; 0: none."),
-    ] = 0.1,
-    negatives: Annotated[
-        str | None,
-        typer.Option(
-            help="Data set of samples that belong to no known class, for methods "
-            "that train with negatives: a name, a .npz file or an image folder "
-            "(default: the negative classes of the protocol)."
-        ),
-    ] = None,
-    max_train: Annotated[
-        int | None,
-        typer.Option(help="Train on this many samples at most (default: all)."),
-    ] = None,
+    data: str = "",
+    method: Annotated[str, typer.Option("--method", "-m")] = "ceplus",
+    protocol: str | None = None,
+    known: Annotated[str, typer.Option(metavar="NAME,NAME,...")] = "",
+    split: str | None = None,
+    seed: int = 0,
+    seeds: Annotated[int, typer.Option(min=1)] = 1,
+    recipe: str = "ceplus",
+    epochs: int | None = None,
+    network: str | None = None,
+    pretrained: Annotated[bool, typer.Option("--pretrained")] = False,
+    weights: Path | None = None,
+    negatives: str | None = None,
+    changes: Settings = None,
+    tune: Grid = None,
     root: Root = None,
-    out: Annotated[
-        Path, typer.Option("--out", "-o", help="Folder for the results.")
-    ] = Path("runs/train"),
-    devices: Annotated[
-        int,
-        typer.Option(
-            help="Number of devices (GPUs, or processes on the CPU) per machine."
-        ),
-    ] = 1,
-    nodes: Annotated[
-        int,
-        typer.Option(
-            help="Number of machines; start the command with torchrun on each."
-        ),
-    ] = 1,
-    accelerator: Annotated[
-        str,
-        typer.Option(
-            help="Device to train on: auto (a GPU if there is one), cpu or cuda."
-        ),
-    ] = "auto",
-    precision: Annotated[
-        str | None,
-        typer.Option(
-            help="Number format: 32-true or bf16-mixed (default: bf16-mixed on a GPU "
-            "that supports it, else 32-true)."
-        ),
-    ] = None,
-    compiled: Annotated[
-        bool | None,
-        typer.Option(
-            "--compile/--no-compile",
-            help="Compile the training step with torch.compile (default: for runs "
-            "longer than a few minutes on a GPU).",
-        ),
-    ] = None,
-    curves: Annotated[
-        bool,
-        typer.Option(
-            "--curves",
-            help="Also compute the test metrics after each epoch, for learning curves.",
-        ),
-    ] = False,
-    log_to: LogTo = None,
-    show: Annotated[
-        bool,
-        typer.Option("--list", help="List the methods and their options, then exit."),
-    ] = False,
+    out: Annotated[Path, typer.Option("--out", "-o")] = Path("runs/train"),
+    listed: Annotated[bool, typer.Option("--list")] = False,
 ) -> None:
     """Train a network with a published method.
 
     Writes the outputs of the training, validation and test parts, for every detector,
     metric and report to use. The network of the last epoch is the result: nothing is
     chosen by looking at test data. An interrupted run is continued by the same command.
-    """
-    train = library()
-    if show:
-        OUT.print(methods_table(train.methods.REGISTRY))
+
+        openset train --data digits --epochs 100 --out runs/digits
+        openset train -m openauc:weight=0.2 --data cifar10 --split 0 --out runs/openauc
+        openset train -m ceplus --data cifar10 --split all --seeds 3 --set lr=0.1
+        openset train -m ceplus --data cifar10 --recipe openset --out runs/ours
+        openset train -m openauc --data svhn --tune weight=0.05,0.1,0.2 --out runs/tuned
+        openset train -m outlier_exposure --data cifar10 --negatives svhn --out runs/oe
+        openset train -m mypackage.losses:MyMethod --data cifar10 --out runs/mine
+        torchrun --nproc-per-node 4 -m openset train -m softmax --data cub --network timm:resnet50 --set devices=4 --out runs/cub
+
+    Parameters
+    ----------
+    data
+        Name of a data set, a .npz file or an image folder.
+    method
+        Training method (--list), or package.module:Class, with options after a colon:
+        openauc:weight=0.2,preset=paper.
+    protocol
+        Name of a published protocol, or a JSON file (default: the published protocol of
+        the data set; else known and unknown classes are drawn).
+    known
+        Names of the known classes, instead of a protocol. All other classes of the data
+        are unknown: they are tested, but not trained on.
+    split
+        Split of the protocol (default: the first); all: every one, at the same time on
+        one device.
+    seed
+        Random seed; with --seeds, the first one.
+    seeds
+        Number of runs, each with the next seed.
+    recipe
+        Published recipe: arpl (100 epochs), ceplus (600 epochs, strong augmentation) or
+        torchosr (128 epochs); or openset, our own (it processes as many images as
+        ceplus).
+    epochs
+        Number of epochs (default: the recipe's).
+    network
+        Network to train: classifier32, osrci, mlp or timm:NAME (default: classifier32
+        for images, mlp for tables).
+    pretrained
+        For timm: start from the published weights, with a new last layer; they are
+        downloaded if they are not on this machine (default: random weights). The
+        recipe's learning rate is usually too large for them: --set lr=0.01.
+    weights
+        For timm: start from this file of weights (.safetensors, .pth).
+    negatives
+        Data set of samples that belong to no known class, for methods that train with
+        negatives (default: the negative classes of the protocol).
+    changes
+        Any other setting of openset.train.fit or of the recipe: lr=0.01, batch=64,
+        auxiliary=rotation, validation=0, max_train=1000, devices=4,
+        precision=bf16-mixed, curves=true, log_to=wandb. May be repeated.
+    tune
+        First find the best of these values, by training on some of the known classes
+        with the others as unknowns; test data are not used. For an option of the method
+        (weight=0.05,0.1), of the recipe (auxiliary=none,rotation), or the recipe
+        (recipe=ceplus,openset). May be repeated.
+    out
+        Folder for the results.
+    listed
+        List the methods and their options, then exit.
+    """  # noqa: E501  # commands can be pasted
+    train = openset.train
+    if listed:
+        kinds = train.methods.REGISTRY.items()
+        rows = ({"name": name, "paper": kind.paper, "score": kind.score,
+                 "options": [f"{k}={v}" for k, v in kind.options().items()]}
+                for name, kind in kinds)  # fmt: skip
+        table(rows, "Training methods")
         return
-    if not data:
-        msg = f"{_CALLER}: --data must be given, got none. See openset train --help"
-        raise ValueError(msg)
-    if pretrained and weights is not None:
-        msg = f"{_CALLER}: --weights must be left out with --pretrained, got {weights}"
-        raise ValueError(msg)
-    need_root(_CALLER, root)
-    read = cache(lambda: load_data(data, root, option="--data"))
-    with naming_options(settings or [], tune or []):
-        kind = train.methods.find(method)
-        taken, changeable = list(kind.options()), train.recipes.changeable()
-        options, changes = read_settings(settings or [], taken, changeable)
-        given = {"epochs": epochs, "batch": batch, "lr": lr, "auxiliary": auxiliary}
-        changes |= set_once(given, settings or [])
-        named = read_protocols(
-            protocol, data, split, read, known=known, all_splits=all_splits
+    refuse(not data, "--data must be given")
+    refuse(pretrained and weights, "--pretrained and --weights exclude each other")
+    both = known and (protocol or split)
+    refuse(both, "--known takes the place of --protocol and --split")
+    name, options = spec(method)
+    given = settings(changes or ())
+    of_machine = {f.name for f in fields(train.Execution)} & given.keys()
+    execution = {key: given.pop(key) for key in of_machine}
+    loaded = openset.datasets.load(data, root)
+    is_same = negatives == data
+    found = openset.datasets.load(negatives, root) if negatives else None
+    common: dict[str, Any] = {
+        "method": name,
+        "options": options,
+        "data": loaded,
+        "recipe": recipe,
+        "network": network,
+        "pretrained": weights or pretrained,
+        "negatives": loaded if is_same else found,
+        "root": root,
+    }
+    if epochs is not None:
+        common["epochs"] = epochs
+    problems = _problems(loaded, protocol, split, known)
+    several = len(problems) * seeds > 1
+    jobs = {
+        (key, number): train.Job.of(
+            **common,
+            **problem,
+            **given,
+            seed=number,
+            out=out / f"split{key}-seed{number}" if several else out,
+            title=f"{name}, split {key}, seed {number}",
         )
-        grid = read_grid(tune or [], train.tunable(kind))
-        execution: dict[str, Any] = {
-            "accelerator": accelerator,
-            "devices": devices,
-            "nodes": nodes,
-            "precision": precision,
-            "compiled": compiled,
-            "curves": curves,
-            "log_to": log_to,
-        }
-        common: dict[str, Any] = {
-            "method": method,
-            "recipe": recipe,
-            "network": network,
-            "pretrained": pretrained if weights is None else weights,
-            "validation": validation,
-            "negatives": negatives,
-            "max_train": max_train,
-            "root": root,
-            **changes,
-        }
-        numbers = range(seed, seed + _check.positive_int(_CALLER, "--seeds", seeds))
-        several = len(named) * seeds > 1
-        runs = {
-            (split, number): train.Job.of(
-                data=data,
-                protocol=one,
-                seed=number,
-                options=options,
-                out=out / f"split{split}-seed{number}" if several else out,
-                title=f"{kind.name}, {run_title(split, number)}",
-                **common,
-            )
-            for split, one in named.items()
-            for number in numbers
-        }
-        machine = train.Execution(**execution)
-        say_start(network, is_pretrained=bool(common["pretrained"]), changes=changes)
-        loaded = read()
-        if negatives is not None:
-            # Loaded once for all runs.
-            is_same = negatives == data
-            common["negatives"] = (
-                loaded if is_same else load_data(negatives, root, option="--negatives")
-            )
-        if grid:
-            runs = _tuned(
-                train,
-                runs,
-                named,
-                grid=grid,
-                data=loaded,
-                seed=seed,
-                options=options,
-                **common,
-                **execution,
-            )
-        jobs = [
-            replace(job, data=loaded, negatives=common["negatives"])
-            for job in runs.values()
-        ]
-        n_read = sum((Path(job.out) / "trained.json").exists() for job in jobs)
-        done = _fit(train, jobs, machine)
-    if is_main_process():
+        for key, problem in problems.items()
+        for number in range(seed, seed + seeds)
+    }
+    is_main = os.environ.get("RANK", "0") == "0"  # of those that torchrun starts
+    if tune:
+        # Each split separately: a known class of one is unknown in another.
+        how: dict[str, Any] = {"grid": _grid(tune), "seed": seed} | common | given
+        for key, problem in problems.items():
+            tuned = train.tune(**how, **problem, **execution)
+            jobs |= {at: tuned.apply(job) for at, job in jobs.items() if at[0] == key}
+            if is_main:
+                _print_tuned(key, tuned.table)
+    folders = [Path(str(job.out)) for job in jobs.values()]
+    n_read = sum((folder / "trained.json").exists() for folder in folders)
+    done = train.fit_jobs(jobs.values(), train.Execution(**execution))
+    if is_main:
         if n_read:
-            which = "This run was" if len(jobs) == 1 else f"{n_read} of the runs were"
-            OUT.print(f"{which} finished before: nothing was trained again.")
-        say_done(kind, runs, done, list(named.values()))
+            say(f"finished before, and not trained again: {n_read} of {len(jobs)}")
+        _print_done(train.methods.find(name).title, [*jobs], done)
+        say(f"Next: openset evaluate {folders[0]}/scores/published.npz\n"
+            f"      openset calibrate --run {folders[0]} --out rejector/")  # fmt: skip
 
 
-def _tuned(
-    train: Any,
-    runs: Mapping[tuple[str, int], Any],
-    named: Mapping[str, Protocol],
-    /,
-    **settings: Any,
-) -> dict[tuple[str, int], Any]:
-    """Change the runs to what performed best on held-out known classes.
+def _problems(
+    data: Any, name: str | None, split: str | None, known: str
+) -> dict[str, dict[str, Any]]:
+    """Return protocol and split of each problem to train, by the name of the split."""
+    protocols = openset.protocols
+    if known:
+        names = [one.strip() for one in known.split(",")]
+        wrong = [one for one in names if one not in data.classes]
+        refuse(wrong, f"--known must be of {', '.join(data.classes)}, got {wrong}")
+        others = [one for one in data.classes if one not in names]
+        refuse(not others, "--known must leave some classes of the data, to be tested")
+        parts = {"known": names, "unknown": others, "source": data.label_set}
+        return {"0": {"protocol": protocols.Protocol(**parts)}}
+    of = name or data.label_set or data.name
+    every: Sequence[Any]
+    if of.endswith(".json"):
+        found = protocols.load(of)
+        every = range(len(getattr(found, "protocols", (found,))))
+    elif name or of in protocols.names():
+        every = protocols.splits(of)
+    else:
+        every = range(len(protocols.default(data)))
+    keys = every if split == "all" else [every[0] if split is None else split]
+    return {str(key): {"protocol": name, "split": key} for key in keys}
 
-    Each split separately: a known class of one is unknown in another.
-    """
-    chosen = {}
-    for split, protocol in named.items():
-        chosen[split] = train.tune(protocol=protocol, **settings)
-        say_tuned(split, chosen[split])
-    return {key: chosen[key[0]].apply(job) for key, job in runs.items()}
+
+def _grid(texts: list[str]) -> dict[str, list[Any]]:
+    pairs = (text.partition("=") for text in texts)
+    return {name: [read(one) for one in values.split(",")] for name, _, values in pairs}
 
 
-def _fit(train: Any, jobs: list[Any], machine: Any) -> list[Any]:
-    """Train; Ctrl-C ends it with how to continue, said by one process."""
-    try:
-        return train.fit_jobs(jobs, machine)
-    except KeyboardInterrupt:
-        if not is_main_process():
-            raise typer.Exit(130) from None
-        advice = (
-            "Run the same command again to continue from the last "
-            "checkpoint, at most half a minute old."
-        )
-        raise KeyboardInterrupt(advice) from None
+def _print_tuned(split: str, tried: list[dict[str, Any]]) -> None:
+    rows = [
+        {
+            "values": ", ".join(f"{k}={v}" for k, v in row["options"].items()),
+            "OpenAUC, mean": row["openauc"],
+            "each draw": ", ".join(f"{value:.4f}" for value in row["draws"]),
+        }
+        for row in tried
+    ]
+    best = max(range(len(rows)), key=lambda i: tried[i]["openauc"])
+    table(rows, f"Split {split}, on held-out known classes", bold=best)
+    say(f"Split {split} is trained with {rows[best]['values']}.")
+
+
+def _print_done(title: str, keys: list[tuple[str, int]], done: list[Any]) -> None:
+    """Print the results of all runs; name splits that are the same problem."""
+    shown = [openset.metrics.get(name) for name in ("accuracy", "auroc", "openauc")]
+    values = (one.evaluate("published") for one in done)
+    found = [{metric.short: row[metric.key] for metric in shown} for row in values]
+    rows = [
+        {"run": f"split {split}, seed {seed}", **row}
+        for (split, seed), row in zip(keys, found, strict=True)
+    ]
+    if len(rows) > 1:
+        for name, of in (("mean", statistics.mean), ("sd", statistics.stdev)):
+            rows.append({"run": name} | {k: of(r[k] for r in found) for k in found[0]})
+    table(rows, f"{title}, test part, last epoch")
+    problems: dict[str, list[str]] = {}
+    for (split, _), one in zip(keys, done, strict=True):
+        problem = one.spec["protocol"]
+        classes = str((sorted(problem["known"]), sorted(problem["unknown"])))
+        problems.setdefault(classes, []).append(split)
+    for splits in map(dict.fromkeys, problems.values()):
+        if len(splits) > 1:
+            warn(f"Splits {', '.join(splits)} are the same problem: the standard "
+                 "deviation over splits is too small")  # fmt: skip

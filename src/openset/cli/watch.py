@@ -7,59 +7,19 @@ from typing import Annotated
 import typer
 
 import openset
-from openset.cli._options import Plugins, RejectorPlace
-from openset.cli._terminal import Bold, say, table
+from openset.cli.terminal import Bold, say, table
 
 
 def command(
-    rejector: RejectorPlace,
-    new: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="NEW",
-            help="Scores or outputs of new samples; one or more files, or folders of "
-            "shards (traffic-*.npz) that openset serve --log wrote.",
-        ),
-    ],
-    reference: Annotated[
-        Path | None,
-        typer.Option(
-            help="Scores or outputs from normal operation, or a folder of shards "
-            "(default: the known samples of the calibration)."
-        ),
-    ] = None,
-    every: Annotated[
-        bool,
-        typer.Option(
-            "--all",
-            help="Compare with all samples of the reference, for one recorded in "
-            "operation (default: with its known samples only).",
-        ),
-    ] = False,
-    false_alarms: Annotated[
-        float,
-        typer.Option(
-            help="Probability that a window gives an alarm although nothing changed; "
-            "higher finds smaller changes."
-        ),
-    ] = 0.01,
-    window: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of samples per window (default: each file or folder is one). "
-            "Samples after the last full window are not compared."
-        ),
-    ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            "--html", metavar="FILE", help="Also write the result as a web page."
-        ),
-    ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object per line.")
-    ] = False,
-    plugin: Plugins = None,
+    rejector: str,
+    new: Annotated[list[Path], typer.Argument(metavar="NEW")],
+    reference: Path | None = None,
+    every: Annotated[bool, typer.Option("--all")] = False,
+    false_alarms: float = 0.01,
+    window: int | None = None,
+    page: Annotated[Path | None, typer.Option("--html", metavar="FILE")] = None,
+    as_json: Annotated[bool, typer.Option("--json")] = False,
+    plugin: list[str] | None = None,
 ) -> None:
     """Compare new samples with calibration samples; exit code 1 if they differ.
 
@@ -71,6 +31,28 @@ def command(
         openset watch rejector/ --reference calibration.npz --window 500 monday.npz tuesday.npz
         openset watch rejector/ traffic/ --window 1000 --html page.html
         openset watch rejector/ --reference lastweek.npz --all --false-alarms 0.001 today.npz || ./notify.sh
+
+    Parameters
+    ----------
+    new
+        Scores or outputs of new samples; one or more files, or folders of shards
+        (traffic-*.npz) that openset serve --log wrote.
+    reference
+        Scores or outputs from normal operation, or a folder of shards (default: the
+        known samples of the calibration).
+    every
+        Compare with all samples of the reference, for one recorded in operation
+        (default: with its known samples only).
+    false_alarms
+        Probability that a window gives an alarm although nothing changed; higher finds
+        smaller changes.
+    window
+        Number of samples per window (default: each file or folder is one). Samples
+        after the last full window are not compared.
+    page
+        Also write the result as a web page.
+    as_json
+        Print one JSON object per line.
     """  # noqa: E501  # commands can be pasted
     verdicts = openset.watch.compare(
         openset.Rejector.load(rejector, plugins=plugin or ()),

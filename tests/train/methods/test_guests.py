@@ -84,9 +84,9 @@ def test_a_guest_is_trained_by_the_command_line_and_loaded_in_another_process(
     digits = datasets.load("digits")
     protocols.holdout(digits, 6, 4, rng=0).save(tmp_path / "p.json")
     words = (
-        "train", "--method", "guestloss:Scaled", "--data", "digits",
-        "--protocol", "p.json", "--recipe", "arpl", "--epochs", 1, "--set", "start=3",
-        "--accelerator", "cpu", "--out", "run",
+        "train", "--method", "guestloss:Scaled:start=3", "--data", "digits",
+        "--protocol", "p.json", "--recipe", "arpl", "--epochs", 1, "--set",
+        "accelerator=cpu", "--out", "run",
     )  # fmt: skip
     done = forked.run(words, cwd=tmp_path, path=module)
     assert "Scaled, test part" in done.stdout

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from openset import (
     Outputs,
@@ -16,7 +15,6 @@ from openset import (
 )
 from openset.bench import parse
 from openset.bench._published_rule import decided_by_argmax
-from openset.cli import app
 from openset.train import methods
 from tests.unit.bench.studies import contents
 
@@ -110,25 +108,6 @@ def test_the_report_draws_the_four_scores_over_epochs(alone):
     page = report.render(alone)
     assert "Inner, Outer, Halfpoint and Overall over training" in page
     assert page.count("Fig. 6 of the class-imbalance paper") == 1
-
-
-def test_the_command_prints_one_table_per_metric(tmp_path):
-    text = """
-protocols:
-  - {kind: holdout, name: A, data: digits, known: 6, unknown: 4, max_train: 200}
-  - {kind: holdout, name: B, data: digits, known: 5, unknown: 4, max_train: 200}
-models: [{kind: logistic}]
-detectors: [msp, energy]
-metrics: [openauc, auroc, accuracy]
-"""
-    (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
-    words = ["bench", str(tmp_path / "s.yaml"), "--out", str(tmp_path / "run")]
-    words += ["--backend", "sequential", "--by-protocol"]
-    done = CliRunner().invoke(app, words, env={"COLUMNS": "120"})
-    assert done.exit_code == 0, done.output
-    titles = [line.split()[0] for line in done.output.splitlines() if line.split()]
-    shown = ["OpenAUC", "AUROC", "accuracy"]
-    assert [title for title in titles if title in shown] == shown
 
 
 def test_networks_trained_together_are_those_trained_alone(alone, tmp_path):

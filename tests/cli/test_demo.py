@@ -1,0 +1,72 @@
+"""`openset demo` and `openset doctor`."""
+
+import re
+from importlib import metadata
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import openset
+from openset import MissingExtraError, __version__
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_a_folder_is_no_markup_and_the_command_can_be_pasted(
+    run, tmp_path, monkeypatch
+):
+    pytest.importorskip("jinja2", reason="the extra report")
+    out = tmp_path / "[red] d"
+    shown = run("demo", "--out", out)
+    assert len(shown.splitlines()) < 50  # a first look fits a screen
+    assert f"The rejector is saved in {out}/rejector," in shown
+    assert f"openset predict '{out}/rejector' '{out}/unseen.npz'" in shown
+    assert f"The report is {out}/report.html:" in shown
+    # The first code of the README runs as printed on what the demo wrote.
+    monkeypatch.chdir(tmp_path)
+    Path("demo-output").symlink_to("[red] d")
+    code = re.search(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert code is not None
+    exec(code[1], names := {})  # noqa: S102  # our own page
+    assert 0.9 < names["result"]["openauc"] < 1
+    assert Path("rejector").is_dir()
+
+
+def test_a_missing_extra_is_named_in_full(run, tmp_path, monkeypatch):
+    def missing(*_):
+        msg = 'report: needs jinja2; install it with: pip install "openset[report]"'
+        raise MissingExtraError(msg)
+
+    monkeypatch.setattr(openset.report, "write", missing)
+    assert 'pip install "openset[report]"' in run("demo", "--out", tmp_path)
+
+
+def test_a_folder_that_cannot_be_is_said_before_anything_is_trained(
+    fails, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(openset, "demo", lambda *_: pytest.fail("was trained"))
+    (tmp_path / "file").write_text("")
+    assert "'--out'" in fails("demo", "--out", tmp_path / "file")
+
+
+def test_doctor_tells_versions_and_folders(run, run_json, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENSET_DATA", str(tmp_path / "data"))
+    found = run_json("doctor")
+    assert found["openset"] == __version__
+    assert found["packages"]["numpy"] == np.__version__
+    assert found["extras"]["report"].keys() == {"jinja2", "matplotlib"}
+    assert not {"dev", "docs"} & found["extras"].keys()
+    assert found["data"] == str(tmp_path / "data")
+    assert "vowel" in found["data sets here"]  # it comes with the package
+    lines = run("doctor").splitlines()
+    assert max(len(line) for line in lines if line.startswith(" ")) <= 80
+
+
+def test_what_is_missing_is_no_error(run, run_json, monkeypatch):
+    def missing(name):
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(metadata, "version", missing)
+    assert "numpy missing" in run("doctor")
+    assert run_json("doctor")["packages"]["numpy"] is None

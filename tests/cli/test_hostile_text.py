@@ -1,0 +1,108 @@
+"""Names from anywhere: none is acted on by a terminal or a spreadsheet."""
+
+import csv
+import io
+
+import numpy as np
+import pytest
+from rich.table import Table
+
+from openset import Outputs, Rejector, Scores, detectors
+from openset._safe_text import csv_cell, visible
+from openset.cli.terminal import SafeConsole
+from openset.outputs import replaced
+from tests.cli.conftest import outputs
+
+ESCAPE = "\x1b]0;owned\x07"
+FORMULA = '=HYPERLINK("http://x","y")'
+CLASSES = (f"{ESCAPE}ant", "@SUM(A1)", "+1[b]")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Write outputs, scores and a rejector with such names."""
+    folder = tmp_path_factory.mktemp("hostile")
+    known, far = outputs(200, 0, seed=1), outputs(200, 1, seed=2)
+    kinds = np.repeat([f"{ESCAPE}near", "-2+3"], 100)
+    known, far = (replaced(one, classes=CLASSES) for one in (known, far))
+    far = replaced(far, groups=kinds)
+    known.save(folder / "val.npz")
+    far.save(folder / "far.npz")
+    rejector = Rejector.calibrate(detectors.MSP().fit(), known=known, surrogate=far)
+    rejector.save(folder / "rejector")
+    ids = [ESCAPE, FORMULA, "\tx", "-7", *map(str, range(196))]
+    Outputs(logits=known.logits, ids=ids, groups=kinds, classes=CLASSES).save(
+        folder / "new.npz"
+    )
+    scores = detectors.MSP().fit().score(Outputs.concat([known, far]))
+    for name in (f"a{ESCAPE}", "=b"):
+        scores.save(folder / f"{name}.npz")
+    return folder
+
+
+COMMANDS = [
+    "predict rejector new.npz",
+    "calibrate --known val.npz --surrogate far.npz -d msp --accept-risk --out NEW",
+    "evaluate A",
+    "evaluate A --groups",
+    "evaluate A --groups --out x.csv",
+    "compare A =b.npz",
+    "compare A =b.npz --out x.tex",
+    "watch rejector --reference A --all A",
+    "score -d msp new-labelled.npz --out NEW",
+]
+
+
+@pytest.mark.parametrize("words", COMMANDS)
+def test_no_command_sends_control_characters(
+    folder, words, monkeypatch, capfd, tmp_path
+):
+    from openset.cli import main  # noqa: PLC0415  # after the fixtures
+
+    monkeypatch.chdir(folder)
+    Outputs.load("far.npz").save("new-labelled.npz")
+    places = {"A": f"a{ESCAPE}.npz", "NEW": str(tmp_path / f"r{ESCAPE}[x]")}
+    places |= {name: str(tmp_path / name) for name in ("x.csv", "x.tex")}
+    with pytest.raises(SystemExit) as end:
+        main([places.get(word, word) for word in words.split()])
+    assert end.value.code in {0, 1}
+    found = "".join([*capfd.readouterr()])
+    found += "".join(one.read_text("utf-8") for one in tmp_path.glob("x.*"))
+    assert not {"\x1b", "\x07"} & {*found}
+    assert "]0;owne" in found or "x.csv" in words  # the rest of the name is shown
+    assert "[x]" in found or "NEW" not in words  # and no markup
+    assert "[b]" in found or words != COMMANDS[0]
+
+
+def test_formulas_in_text_columns_are_defused(folder, tmp_path, run):
+    out = tmp_path / "x.csv"
+    run("predict", folder / "rejector", folder / "new.npz", "--out", out)
+    rows = list(csv.DictReader(io.StringIO(out.read_text("utf-8"))))
+    assert [row["id"] for row in rows[1:5]] == [f"'{FORMULA}", "'\tx", "-7", "0"]
+    assert rows[-1]["group"] == "'-2+3"
+    names = {row["name"] for row in rows}
+    assert names == {"unknown", f"{visible(ESCAPE)}ant", "'@SUM(A1)", "'+1[b]"}
+    assert {row["decision"] for row in rows} >= {"-1"}  # a number stays one
+    for row in rows:
+        float(row["margin"])  # negative ones as well
+
+
+@pytest.mark.parametrize("value", [-1, -1.5, float("-inf"), "-1e-3", "+2", None])
+def test_what_is_a_number_stays_a_number(value):
+    assert csv_cell(value) is value
+
+
+def test_a_console_shows_what_it_would_have_sent():
+    stream = io.StringIO()
+    console = SafeConsole(file=stream, force_terminal=True, width=60)
+    table = Table("a\x1b[2J")
+    table.add_row("[red]red[/red] b\x9b31m \u202ereversed")
+    console.print(table, "\x07")
+    text = stream.getvalue()
+    assert "\x1b[31mred" in text  # our own colours are sent
+    assert "\x1b[2J" not in text
+    assert not {"\x9b", "\u202e", "\x07"} & {*text}
+
+
+def test_scores_of_such_names_are_read_back(folder):
+    assert Scores.load(folder / f"a{ESCAPE}.npz").n_unknown == 200

@@ -1,7 +1,7 @@
 """The wording of every error: ``caller: name must be rule, got value``."""
 
 import operator
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from fractions import Fraction
 from numbers import Real
@@ -49,15 +49,13 @@ def instance(
 ) -> None:
     """Raise TypeError unless `value` is an instance of this type."""
     if not isinstance(value, kind):
-        got = type(value).__name__
-        raise TypeError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
+        fail(caller, name, rule, type(value).__name__, remedy, TypeError)
 
 
 def boolean(caller: str, name: str, value: Any) -> bool:
     """Return `value`; raise unless it is True or False (the string "no" is truthy)."""
     if not isinstance(value, bool):
-        rule = "True or False"
-        raise TypeError(must(rule, caller=caller, name=name, got=repr(value)))
+        fail(caller, name, "True or False", repr(value), error=TypeError)
     return value
 
 
@@ -73,8 +71,7 @@ def integer(caller: str, name: str, value: Any, *, low: int, remedy: str = "") -
     except TypeError:
         number = low - 1
     if isinstance(value, bool) or number < low:
-        rule, got = f"an integer >= {low}", repr(value)
-        raise ValueError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
+        fail(caller, name, f"an integer >= {low}", repr(value), remedy)
     return number
 
 
@@ -95,8 +92,7 @@ def number(
     if not ok:
         left, right = "(" if open_low else "[", ")" if open_high else "]"
         rule = f"a number in {left}{low:g}, {high:g}{right}"
-        msg = must(rule, caller=caller, name=name, got=repr(value))
-        raise ValueError(msg)
+        fail(caller, name, rule, repr(value))
     return float(value)
 
 
@@ -133,10 +129,8 @@ def fraction(value: float) -> Fraction:
 def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:
     """Return `value` if it is one of the options; else raise and list them."""
     if not isinstance(value, str) or value not in options:
-        rule = "one of " + ", ".join(repr(option) for option in options)
-        remedy = near(value, options)
-        msg = must(rule, caller=caller, name=name, got=repr(value), remedy=remedy)
-        raise ValueError(msg)
+        rule = f"one of {', '.join(map(repr, options))}"
+        fail(caller, name, rule, repr(value), near(value, options))
     return value
 
 
@@ -161,14 +155,8 @@ def threshold(caller: str, value: Any) -> float:
     """Return a threshold as a float; ±inf is allowed (accept all, reject all)."""
     is_real = isinstance(value, Real) and not isinstance(value, bool)
     if not is_real or np.isnan(float(value)):
-        msg = must(
-            "a number that is not NaN",
-            caller=caller,
-            name="threshold",
-            got=repr(value),
-            remedy="A sample is accepted iff its knownness is >= threshold",
-        )
-        raise ValueError(msg)
+        remedy = "A sample is accepted iff its knownness is >= threshold"
+        fail(caller, "threshold", "a number that is not NaN", repr(value), remedy)
     return float(value)
 
 
@@ -176,52 +164,28 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
     """Return a read-only int64 vector with no entry below `lowest`."""
     unmasked(caller, name, values)
     array = np.asarray(values)
+    if array.size == 0:
+        array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        if array.size == 0:
-            array = array.astype(np.int64)
-        else:
-            msg = must(
-                "integers",
-                caller=caller,
-                name=name,
-                got=f"dtype {array.dtype}",
-                remedy="Number the known classes 0..C-1 and label unknown samples "
-                f"{UNKNOWN}",
-            )
-            raise TypeError(msg)
+        got = f"dtype {array.dtype}"
+        remedy = f"Number the known classes 0..C-1 and label unknown samples {UNKNOWN}"
+        fail(caller, name, "integers", got, remedy, TypeError)
     vector(caller, name, array)
-    if array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max:
-        # Beyond 64 bits with a sign, the largest would become -1, which is unknown.
-        rule, got = "integers below 2^63", str(array.max())
-        raise ValueError(must(rule, caller=caller, name=name, got=got))
+    top = np.iinfo(array.dtype).max
+    # With its neighbour it is the number of a class; alone it is -1 more likely.
+    if array.dtype.kind == "u" and array.max() == top and not (array == top - 1).any():
+        got = f"{top}, which is -1 as {array.dtype}"
+        fail(caller, name, "of a type with a sign", got, "Read them as int64")
     array = array.astype(np.int64, copy=False)
     if array.min() < lowest:
-        rule = f">= {lowest}"
         remedy = (
             "The only negative label is -1 (unknown); use groups to say where "
             "unknown samples come from"
             if lowest == UNKNOWN
             else "It is the argmax of the logits; rejection is decided by a threshold"
         )
-        got = str(array.min())
-        raise ValueError(must(rule, caller=caller, name=name, got=got, remedy=remedy))
+        fail(caller, name, f">= {lowest}", array.min(), remedy)
     return owned(array, values)
-
-
-def no_lost_sign(caller: str, values: Any, remedy: str) -> None:
-    """Raise if labels without a sign seem to hold -1, as the largest number.
-
-    That number with its neighbour is that of a class; alone it is -1 more likely.
-    """
-    array = np.asarray(values)
-    if array.dtype.kind != "u" or array.size == 0:
-        return
-    top = np.iinfo(array.dtype).max
-    if array.max() == top and not (array == top - 1).any():
-        rule = "of a type with a sign, if unknown samples have the label -1"
-        got = f"{top}, which is -1 as {array.dtype}"
-        msg = must(rule, caller=caller, name="labels", got=got, remedy=remedy)
-        raise ValueError(msg)
 
 
 def same_order(caller: str, columns: Mapping[str, Any]) -> None:
@@ -230,72 +194,40 @@ def same_order(caller: str, columns: Mapping[str, Any]) -> None:
     Only the order of values is used here: their rows would not belong together.
     """
     indexes = {name: getattr(one, "index", None) for name, one in columns.items()}
-    indexed: dict[str, Any] = {
-        name: index for name, index in indexes.items() if hasattr(index, "equals")
-    }
-    names = list(indexed)
-    for name in names[1:]:
-        first, other = indexed[names[0]], indexed[name]
-        if first.equals(other) or len(first) != len(other):
+    (first, one), *others = indexes.items()
+    for name, other in others:
+        if not hasattr(one, "equals") or not hasattr(other, "equals"):
             continue
-        if first.isin(other).all() and other.isin(first).all():
-            msg = must(
-                f"in the order of {names[0]}",
-                caller=caller,
-                name=name,
-                got="the same index in another order",
-                remedy=f"Give {name}.loc[{names[0]}.index]; or {name}.to_numpy() if "
-                "only the index is in another order",
-            )
-            raise ValueError(msg)
+        if not one.equals(other) and one.sort_values().equals(other.sort_values()):
+            remedy = f"Give {name}.loc[{first}.index], or {name}.to_numpy()"
+            got = "the same index in another order"
+            fail(caller, name, f"in the order of {first}", got, remedy)
 
 
 def unmasked(caller: str, name: str, values: Any) -> None:
     """Raise if some values are masked: NumPy would use what is below the mask."""
-    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
-        msg = must(
-            "free of masked values",
-            caller=caller,
-            name=name,
-            got=f"{int(np.ma.getmaskarray(values).sum())} of {values.size}",
-            remedy="Leave these samples out",
-        )
-        raise ValueError(msg)
+    if np.ma.is_masked(values):
+        got = f"{np.ma.count_masked(values)} of {np.size(values)}"
+        fail(caller, name, "free of masked values", got, "Leave these samples out")
 
 
 def vector(caller: str, name: str, array: NDArray[Any]) -> None:
     """Raise unless the array is a vector with at least one entry."""
     if array.ndim != 1:
-        got = f"shape {array.shape}"
-        raise ValueError(must("one-dimensional", caller=caller, name=name, got=got))
+        fail(caller, name, "one-dimensional", f"shape {array.shape}")
     if array.size == 0:
-        got = "0 samples"
-        raise ValueError(must("non-empty", caller=caller, name=name, got=got))
+        fail(caller, name, "non-empty", "0 samples")
 
 
 def rows(caller: str, values: Any, n: int) -> Any:
-    """Return a slice, or a vector of indices or flags, that selects some of n rows."""
-    if isinstance(values, slice):
-        index: Any = values
-        n_chosen = len(range(*values.indices(n)))
-    else:
-        unmasked(caller, "rows", values)
-        index = np.asarray(values)
-        if index.size == 0:
-            index = index.astype(np.intp)
-        if index.ndim != 1 or index.dtype.kind not in "iub":
-            rule = "a slice, or a vector of indices or of True and False"
-            got = f"shape {index.shape} of {index.dtype}"
-            raise TypeError(must(rule, caller=caller, name="rows", got=got))
-        is_mask = index.dtype.kind == "b"
-        if is_mask and index.size != n:
-            rule, got = f"a mask of {n} samples", f"one of {index.size}"
-            raise ValueError(must(rule, caller=caller, name="rows", got=got))
-        n_chosen = int(np.count_nonzero(index)) if is_mask else index.size
-    if n_chosen == 0:
-        got = "a selection of no samples"
-        raise ValueError(must("non-empty", caller=caller, name="rows", got=got))
-    return index
+    """Return the slice or the numbers of rows that a slice, mask or indices select."""
+    unmasked(caller, "rows", values)
+    is_slice = isinstance(values, slice)
+    chosen = np.arange(n)[values if is_slice or np.size(values) else slice(0)]
+    if chosen.ndim != 1 or not chosen.size:
+        rule, got = "a slice, a mask or indices of samples", f"{values!r}: no samples"
+        fail(caller, "rows", rule, got)
+    return values if is_slice else chosen
 
 
 def same_length(caller: str, lengths: dict[str, int]) -> int:
@@ -310,37 +242,36 @@ def same_length(caller: str, lengths: dict[str, int]) -> int:
 def names(caller: str, name: str, values: Any) -> NDArray[Any]:
     """Return names of samples as a read-only vector of strings or integers."""
     unmasked(caller, name, values)
-    if isinstance(values, list | tuple):
-        need_similar_lengths(caller, name, values)
-    array = np.asarray(values)
-    if array.dtype.kind == "O" and all(isinstance(v, str) for v in array.ravel()):
-        need_similar_lengths(caller, name, array.ravel())
-        array = array.astype(np.str_)
+    # As objects: NumPy would make text of all, also of NaN, a missing name.
+    array = np.asarray(values, object if isinstance(values, list | tuple) else None)
+    if array.dtype.kind == "O":
+        n_texts = sum(isinstance(one, str) for one in array.ravel())
+        if 0 < n_texts < array.size:
+            rule = "all strings or all integers"
+            fail(
+                caller, name, rule, f"{n_texts} strings of {array.size}", "", TypeError
+            )
+        given = array.tolist()
+        array = texts(caller, name, given) if n_texts else np.asarray(given)
     if array.dtype.kind not in "iuU":
         got = f"dtype {array.dtype}"
-        raise TypeError(must("strings or integers", caller=caller, name=name, got=got))
+        fail(caller, name, "strings or integers", got, error=TypeError)
     vector(caller, name, array)
-    if array.dtype.kind == "U" and isinstance(values, list | tuple):
-        # NumPy made text of everything: NaN, a missing name, became "nan".
-        row = next((i for i, v in enumerate(values) if not isinstance(v, str)), None)
-        if row is not None:
-            rule, got = "all strings or all integers", f"{values[row]!r} in row {row}"
-            raise TypeError(must(rule, caller=caller, name=name, got=got))
     return owned(array, values)
 
 
-def need_similar_lengths(caller: str, name: str, values: Iterable[Any]) -> None:
-    """Refuse texts of which one is so long that an array of them takes gigabytes.
+def texts(caller: str, name: str, values: Sequence[str]) -> NDArray[np.str_]:
+    """Return texts as an array; refuse those that would take gigabytes.
 
     In an array each takes as much as the longest: a file of a megabyte, with one cell
     of 100,000 characters and 100,000 of ten, would take 40 GB.
     """
-    lengths = [len(one) for one in values if isinstance(one, str)]
+    lengths = [len(one) for one in values]
     longest = max(lengths, default=0)
     if longest * len(lengths) > 16 * sum(lengths) + _MOST_PADDED:
-        rule = "texts of similar lengths"
         got = f"one of {longest} characters among {len(lengths)}"
-        fail(caller, name, rule, got, "Shorten it")
+        fail(caller, name, "texts of similar lengths", got, "Shorten it")
+    return np.array(values, dtype=np.str_)
 
 
 def joined_names(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -367,12 +298,15 @@ def owned(array: NDArray[Any], given: Any) -> NDArray[Any]:
     >>> kept
     array([1., 2.])
     """
-    if _is_mapped(array):
+    bases = [array]
+    while isinstance(bases[-1].base, np.ndarray):
+        bases.append(bases[-1].base)
+    if any(isinstance(one, np.memmap) for one in bases):
         return read_only(array)
     is_new = isinstance(given, list | tuple | range) or not np.may_share_memory(
         array, given
     )
-    if not is_new and _is_writeable(array):
+    if not is_new and any(one.flags.writeable for one in bases):
         array = array.copy()
     # A view of read-only memory: its flag cannot be set back.
     return frozen(array).view()
@@ -389,23 +323,6 @@ def restore(value: object, state: Mapping[str, Any]) -> None:
     for name, field in state.items():
         is_array = isinstance(field, np.ndarray)
         object.__setattr__(value, name, frozen(field) if is_array else field)
-
-
-def _is_mapped(array: Any) -> bool:
-    while isinstance(array, np.ndarray):
-        if isinstance(array, np.memmap):
-            return True
-        array = array.base
-    return False
-
-
-def _is_writeable(array: Any) -> bool:
-    """Whether the memory can be written to through this array or a base of it."""
-    while isinstance(array, np.ndarray):
-        if array.flags.writeable:
-            return True
-        array = array.base
-    return False
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:
@@ -442,5 +359,4 @@ def need_same_file(path: Path, data: Path, *, caller: str) -> None:
     """
     if path.exists() and data.exists() and not path.samefile(data):
         rule = "a file or folder with another name than the training data"
-        msg = must(rule, caller=caller, name="negatives", got=f"{path} beside {data}")
-        raise ValueError(msg)
+        fail(caller, "negatives", rule, f"{path} beside {data}")

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -42,7 +42,6 @@ _SHORT = 128  # bytes of most headers
 _ABOUT = "about"  # the member of JSON
 _KINDS = "biufU"  # numbers and text: nothing else is ours
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-_HEADERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 
 
 def unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
@@ -59,24 +58,14 @@ def unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
         return member.read(info.file_size)
 
 
-class _Header(NamedTuple):
-    shape: tuple[int, ...]
-    is_fortran: bool
-    dtype: np.dtype[Any]
-    end: int
-
-
-def _header(content: bytes, name: str = "the array") -> _Header:
-    """Read the header of a ``.npy``."""
-    stream = io.BytesIO(content)
-    version = npy.read_magic(stream)
-    if version not in _HEADERS:
-        msg = f"{name} must be .npy of version 1.0 or 2.0, got {version}"
+@lru_cache(maxsize=64)
+def _header(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Return shape, order and type of a ``.npy``, and where its content starts."""
+    stream = io.BytesIO(start)
+    if (version := npy.read_magic(stream)) != (1, 0):
+        msg = f"a .npy must be of version 1.0, got {version}"
         raise ValueError(msg)
-    return _Header(*_HEADERS[version](stream), stream.tell())
-
-
-_short_header = lru_cache(maxsize=64)(_header)
+    return *npy.read_array_header_1_0(stream), stream.tell()
 
 
 def array(name: str, content: bytes) -> NDArray[Any]:
@@ -84,10 +73,9 @@ def array(name: str, content: bytes) -> NDArray[Any]:
     try:
         # NumPy compiles a header as Python, which takes longer than all else here; a
         # server reads the same one again and again.
-        header = _short_header(content[:_SHORT])
+        shape, is_fortran, dtype, start = _header(content[:_SHORT])
     except Exception:  # longer, or damaged in any way: it is read whole
-        header = _header(content, name)
-    shape, is_fortran, dtype, start = header
+        shape, is_fortran, dtype, start = _header.__wrapped__(content)
     if dtype.hasobject:
         msg = f"{name} holds pickled objects, which are never loaded"
         raise ValueError(msg)
@@ -95,15 +83,12 @@ def array(name: str, content: bytes) -> NDArray[Any]:
         msg = f"{name} must hold numbers or text, got dtype {dtype}"
         raise ValueError(msg)
     wanted, have = math.prod(shape) * dtype.itemsize, len(content) - start
-    if wanted != have:
+    # An array without entries may claim any length, and any width of its text.
+    if wanted != have or max((*shape, dtype.itemsize)) > len(content):
         msg = (
             f"{name} must have as many bytes as its header says, got {have} for shape "
             f"{shape} of {dtype}, which takes {wanted}"
         )
-        raise ValueError(msg)
-    # An array without entries may claim any length, and any width of its text.
-    if max((*shape, dtype.itemsize)) > len(content):
-        msg = f"{name} must be as large as its header says, got shape {shape}"
         raise ValueError(msg)
     if not wanted:
         return np.empty(shape, dtype)

@@ -9,7 +9,7 @@ Something from outside the package can be named in three ways, wherever a name i
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import (
@@ -74,23 +74,16 @@ class Registry(Mapping[str, T], Generic[T]):
         """
         # Dots are allowed for numbers: ccr_at_fpr_0.1.
         is_plain = isinstance(name, str) and name.translate(_SIGNS).isalnum()
+        caller = f"{self._package}.register"
         if not is_plain or name != name.lower():
-            _check.fail(
-                f"{self._package}.register",
-                "name",
-                "lower-case letters, digits, hyphens, underscores and dots",
-                repr(name),
-            )
+            rule = "lower-case letters, digits, hyphens, underscores and dots"
+            _check.fail(caller, "name", rule, repr(name))
         there = self._values.get(name)
         taken = "" if there is None else reference(there)
         if taken not in {"", reference(value)} and not taken.startswith("__main__:"):
-            _check.fail(
-                f"{self._package}.register",
-                "name",
-                "a name that is not taken",
-                f"{name!r}, which is {taken}",
-                f"Use another one; a class may have a line such as name = 'my_{name}'",
-            )
+            rule, got = "a name that is not taken", f"{name!r}, which is {taken}"
+            remedy = f"A class may have a line such as name = 'my_{name}'"
+            _check.fail(caller, "name", rule, got, remedy)
         self._values[name] = value
         if not listed:
             self._unlisted.add(name)
@@ -124,23 +117,15 @@ class Registry(Mapping[str, T], Generic[T]):
         """Return the value of a name, or of ``package.module:Name``."""
         if isinstance(name, str) and ":" in name:
             if _is_reading_a_file.get():
-                msg = (
-                    f"{caller}: names in a file must not make openset import code, "
-                    f"got {name!r}"
-                )
-                raise ArtefactError(msg)
+                rule = "a name alone, as files must not make openset import code"
+                _check.fail(caller, argument, rule, repr(name), error=ArtefactError)
             return self._accept(caller, imported(name, caller=caller))
         if name not in self:
             names = self.names()
-            remedy = _check.near(name, names)
-            _check.fail(
-                caller,
-                argument,
-                f"one of {', '.join(map(repr, names))}",
-                repr(name),
-                f"{remedy} " * bool(remedy)
-                + f"Name {self._what} of your own as 'package.module:Name'",
-            )
+            own = f"Name {self._what} of your own as 'package.module:Name'"
+            remedy = f"{_check.near(name, names)} {own}".lstrip()
+            rule = f"one of {', '.join(map(repr, names))}"
+            _check.fail(caller, argument, rule, repr(name), remedy)
         return self[name]
 
     def trusted(
@@ -158,15 +143,13 @@ class Registry(Mapping[str, T], Generic[T]):
         found = self.get(name)
         if found is not None and (is_built_in(found) or reference(found) == written):
             return found
-        if written is None:
-            msg = f"{caller}: the file needs {self._what} this version lacks: {name!r}"
-            raise ArtefactError(msg)
-        instead = "" if found is None else f" ({name!r} is {reference(found)} here)"
-        msg = (
-            f"{caller}: the file needs {self._what} that is not registered here: "
-            f"{name!r}, saved as {written}{instead}. Install the package that offers "
-            f"it, import it first, or name it: plugins=[{written!r}]"
-        )
+        instead = "" if found is None else f"; {name!r} is {reference(found)} here"
+        msg = f"{caller}: the file needs {self._what} that is not registered: {name!r}"
+        if written is not None:
+            msg += (
+                f", saved as {written}{instead}. Install the package that offers it, "
+                f"import it first, or name it: plugins=[{written!r}]"
+            )
         raise ArtefactError(msg)
 
     def _entry_points(self) -> dict[str, EntryPoint]:
@@ -178,10 +161,10 @@ class Registry(Mapping[str, T], Generic[T]):
         try:
             loaded = offered.load()
         except Exception as error:
-            who = "" if offered.dist is None else f" of {offered.dist.name}"
             msg = (
-                f"{self._package}: the entry point {offered.name} = {offered.value}"
-                f"{who} could not be loaded ({type(error).__name__}: {error})"
+                f"{self._package}: the entry point {offered.name} = {offered.value} of "
+                f"{getattr(offered.dist, 'name', None)} could not be loaded "
+                f"({type(error).__name__}: {error})"
             )
             raise ImportError(msg) from error
         return self._accept(self._package, loaded)
@@ -200,10 +183,7 @@ def imported(text: str, *, caller: str, name: str = "name") -> Any:
     try:
         return resolve_name(text)
     except (ImportError, AttributeError) as error:
-        msg = (
-            f"{caller}: {text!r} could not be imported ({error}). Install its "
-            "package, or put its folder on PYTHONPATH"
-        )
+        msg = f"{caller}: {text!r} could not be imported ({error})"
         raise ImportError(msg) from error
 
 
@@ -225,44 +205,30 @@ def is_built_in(value: Any) -> bool:
     return reference(value).startswith("openset.")
 
 
-@cache
-def _owners() -> Mapping[str, list[str]]:
-    """Return the distributions of each package; reading them takes half a second."""
-    return packages_distributions()
-
-
 def distribution(value: Any) -> str | None:
     """Return name and version of the installed package that has a value, if any."""
     top, _, _ = reference(value).partition(":")[0].partition(".")
     # An editable install lists no modules: try the name itself.
     owner = top if top == "openset" else _owners().get(top, [top])[0]
-    try:
+    with suppress(PackageNotFoundError):
         return f"{owner} {version(owner)}"
-    except PackageNotFoundError:
-        return None
+    return None
+
+
+_owners = cache(packages_distributions)  # reads all that is installed: half a second
 
 
 def need_importable(value: Any, *, caller: str) -> str:
     """Return ``module:Name``; raise if another process could not import it."""
     text = reference(value)
-    module, _, name = text.partition(":")
-    why = ""
-    if module == "__main__":
-        why = "it is defined in the script or notebook that runs"
-    elif "<" in name:
-        why = "it is defined inside a function"
-    else:
-        try:
-            same = imported(text, caller=caller)
-        except ImportError as error:
-            why = f"importing it fails: {error}"
-        else:
-            if reference(same) != text:
-                why = f"{text} is something else"
-    if why:
+    try:
+        is_there = reference(imported(text, caller=caller)) == text
+    except (ImportError, ValueError):  # defined inside a function, or removed
+        is_there = False
+    if text.startswith("__main__:") or not is_there:
         msg = (
-            f"{caller}: {text} could not be loaded again: {why}. Move it to a module "
-            "that can be imported"
+            f"{caller}: {text} could not be loaded again: it is defined in a script, a "
+            "notebook or a function. Move it to a module that can be imported"
         )
         raise ValueError(msg)
     return text
@@ -286,14 +252,9 @@ def subclass_of(kind: type[Any], what: str) -> Callable[[str, Any], Any]:
 
     def accept(caller: str, value: Any) -> Any:
         if not (isinstance(value, type) and issubclass(value, kind)):
-            got = value if isinstance(value, type) else type(value)
-            _check.fail(
-                caller,
-                "what is named",
-                f"{what} (a subclass of {kind.__name__})",
-                got.__name__,
-                error=TypeError,
-            )
+            got = getattr(value, "__name__", type(value).__name__)
+            rule = f"{what} (a subclass of {kind.__name__})"
+            _check.fail(caller, "what is named", rule, got, error=TypeError)
         return value
 
     return accept

@@ -18,7 +18,6 @@ FULL = Outputs(
     classes=["x", "y", "z"],
     weight=np.ones((3, 2)),
     bias=np.zeros(3),
-    layers=[("conv1", 1), ("conv2", 1)],
     input_step="ODIN 0.01",
 )
 ARRAYS = ("logits", "features", "labels", "groups", "ids", "weight", "bias")
@@ -31,7 +30,7 @@ def test_files_round_trip_bit_for_bit(tmp_path, name):
     again = Outputs.load(FULL.save(tmp_path / name))  # replaces what was there
     for field in ARRAYS:
         assert_array_equal(getattr(again, field), getattr(FULL, field), strict=True)
-    for field in ("classes", "layers", "input_step"):
+    for field in ("classes", "input_step"):
         assert getattr(again, field) == getattr(FULL, field)
     again.save(tmp_path / name)  # over themselves, while they are open
     assert_array_equal(again.logits, FULL.logits)
@@ -93,9 +92,9 @@ def forget(folder):
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        (truncate, r"logits\.npy is damaged, truncated or holds pickled objects"),
-        (pickle, r"logits\.npy is damaged, truncated or holds pickled objects"),
-        (forget, "must hold logits or features, got bias"),
+        (truncate, r"logits\.npy is damaged, or no array"),
+        (pickle, r"logits\.npy is damaged, or no array"),
+        (forget, "must be a file with logits or features, got bias"),
         (lambda f: (f / "meta.json").write_text('["a"]'), r"meta\.json is damaged"),
         (lambda f: (f / "meta.json").write_text("{"), r"meta\.json is damaged"),
     ],
@@ -118,11 +117,9 @@ def test_what_is_wrong_inside_names_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("name", "arrays", "words"),
     [
-        ("other.npz", {"scores": [1]}, "must hold logits or features, got scores"),
-        ("scores.npz", {"known": [1], "labels": [0]}, "These are scores already"),
+        ("other.npz", {"scores": [1]}, "must be a file with .*, got scores"),
+        ("scores.npz", {"known": [1], "labels": [0]}, "Scores are read by Scores.load"),
         ("logits.npy", [[1.0, 0.0]], "is damaged or not a .npz archive"),
-        ("a.csv", None, r"got a \.csv file. Read its columns"),
-        ("a.parquet", None, r"got a \.parquet file. Read its columns"),
         ("a.txt", None, "is damaged or not a .npz archive"),
     ],
 )

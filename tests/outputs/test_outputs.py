@@ -42,10 +42,6 @@ REFUSED = [
     ({"ids": [0.5] * 4}, "ids must be strings or integers"),
     ({"ids": ["a", "b"]}, "same length, got 4, 4, 4, 2"),
     ({"invalid": "reject"}, "invalid must be one of 'error', 'keep'"),
-    ({"layers": [("a", 1)]}, "with the columns of each, 2 in all, got a 1"),
-    ({"layers": [("a", 1), ("a", 1)]}, "layers must be different names"),
-    ({"layers": [("a", 0), ("b", 2)]}, "got a 0, b 2"),
-    ({"layers": ["a"]}, "layers must be (name, number of columns)"),
 ]
 
 
@@ -124,20 +120,6 @@ def test_the_array_library_is_kept(make):
     assert type(both.to("numpy").like(taken).logits) is type(make(LOGITS))
 
 
-@pytest.mark.parametrize(
-    ("rows", "words"),
-    [
-        (np.zeros(4, bool), "selection of no samples"),
-        ([], "selection of no samples"),
-        ([True, True], "a mask of 4 samples, got one of 2"),
-        (0, "a slice, or a vector of indices"),
-    ],
-)
-def test_selections_are_checked(rows, words):
-    with pytest.raises((ValueError, TypeError), match=words):
-        Outputs(**GOOD).take(rows)
-
-
 def test_what_it_holds_is_shown():
     text = repr(Outputs(**GOOD, **HEAD, groups=["", "", "", "far"]))
     assert text == (
@@ -154,12 +136,20 @@ def test_the_number_of_classes_comes_from_logits_head_or_names():
     assert Outputs(**bare).n_classes is None
 
 
-def test_labels_may_be_left_out_and_may_be_names():
+@pytest.mark.parametrize("kind", [list, np.array, pandas.Series, pandas.Categorical])
+def test_labels_may_be_left_out_and_may_be_names(kind):
     assert Outputs(logits=LOGITS).take(slice(1, 3)).labels is None
-    named = Outputs(logits=np.eye(2), labels=["dog", "unknown"], classes=["cat", "dog"])
-    assert named.labels.tolist() == [1, -1]
-    with pytest.raises(ValueError, match=r"names that are in classes.*got 'emu'"):
-        Outputs(logits=np.eye(2), labels=["emu", "dog"], classes=["cat", "dog"])
+    labels = kind(["dog", "unknown", "cat", "dog"])
+    named = Outputs(logits=np.eye(4, 3), labels=labels, classes=("cat", "owl", "dog"))
+    assert named.labels.tolist() == [2, -1, 0, 2]
+    one = Outputs(logits=[[1.0, 0.0]], labels=["unknown"], classes=("unknown", "a"))
+    assert one.labels.tolist() == [0], "a class may be called unknown"
+    for classes, words in (
+        (("cat", "owl"), "got 'Dog'. Label samples of no known class 'unknown'"),
+        ((), "got 'Dog'. Pass classes=, in the order of the columns of the logits"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            Outputs(logits=[[1.0, 0.0]], labels=["Dog"], classes=classes)
 
 
 def test_joined_parts_share_names_and_head_and_have_ids_if_all_have():
@@ -179,7 +169,6 @@ def test_joined_parts_share_names_and_head_and_have_ids_if_all_have():
         ({}, {"logits": LOGITS[:, :2], "labels": None}, "equally wide in all parts"),
         ({}, {"features": None}, "all parts or for none, got 1 of 2 without"),
         ({"input_step": "a"}, {}, "perturbed by one step, got none and a"),
-        ({"layers": [("a", 2)]}, {"layers": [("b", 2)]}, "got different layers"),
     ],
 )
 def test_parts_of_different_networks_are_not_joined(first, second, words):
@@ -188,37 +177,11 @@ def test_parts_of_different_networks_are_not_joined(first, second, words):
     assert words in str(caught.value)
 
 
-def test_layers_lie_side_by_side_and_come_apart_again():
-    first = Outputs(logits=np.eye(3), features=np.eye(3), labels=[0, 1, -1])
-    second = Outputs(logits=np.eye(3), features=np.full((3, 2), 7.0))
-    both = Outputs.of_layers({"conv1": first, "conv2": second})
-    joined = Outputs.concat([both.take([0, 2]), both.take([1])])
-    assert joined.layers == (("conv1", 3), ("conv2", 2))
-    parts = joined.by_layer()
-    assert_array_equal(parts["conv1"].features, np.eye(3)[[0, 2, 1]])
-    assert_array_equal(parts["conv2"].features, np.full((3, 2), 7.0))
-    assert_array_equal(parts["conv2"].labels, [0, -1, 1])
-    assert not parts["conv1"].layers
-
-
-@pytest.mark.parametrize(
-    ("second", "words"),
-    [
-        ({"features": None}, "'b' must be outputs with features"),
-        ({"labels": [0, 1, 2, 2]}, "other labels than in the first layer"),
-        ({"ids": [3, 2, 1, 0]}, "other ids than in the first layer"),
-    ],
-)
-def test_layers_of_other_samples_are_refused(second, words):
-    first = Outputs(**GOOD, ids=range(4))
-    with pytest.raises(ValueError, match=words):
-        Outputs.of_layers({"a": first, "b": Outputs(**GOOD | second)})
-    with pytest.raises(ValueError, match="parts must be outputs of one or several"):
-        Outputs.of_layers({})
+def test_what_is_joined_is_outputs():
     with pytest.raises(ValueError, match=r"parts must be a non-empty list, got \[\]"):
         Outputs.concat([])
     with pytest.raises(TypeError, match="parts must be Outputs, got int"):
-        Outputs.concat([first, 1])
+        Outputs.concat([Outputs(**GOOD), 1])
 
 
 def probabilities(n=20, dtype=np.float64):
@@ -281,5 +244,5 @@ def test_columns_of_a_table_are_in_the_order_of_the_classes():
     assert Outputs(logits=table, classes=["cat", "dog", "emu"]).classes[0] == "cat"
     assert Outputs(logits=table, classes=["a", "b", "c"]).classes[0] == "a"
     assert Outputs(logits=table).classes == ()
-    with pytest.raises(ValueError, match="got 'dog' for the column 'cat'"):
+    with pytest.raises(ValueError, match="order of the columns of logits, got"):
         Outputs(logits=table, classes=["dog", "cat", "emu"])

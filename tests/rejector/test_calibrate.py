@@ -348,3 +348,18 @@ def test_the_weight_of_the_report_is_that_of_the_threshold(fitted):
         assert made.threshold.alpha == used
         assert made.operate(test).alpha_test == used
         assert made.operate(test, alpha="counts").alpha_test == 0.75
+
+
+def test_what_a_rejector_shows_of_its_calibration_cannot_be_written_over():
+    features = np.repeat([[3.0, 1.0], [0.0, 2.0]], 20, axis=0)
+    known = Outputs(logits=features, features=features, labels=[0] * 20 + [1] * 20)
+    rejector = Rejector.calibrate(
+        detectors.MaxLogit().fit(known),
+        known=known,
+        surrogate=Outputs(logits=features / 10, features=features),
+    )
+    kept = [*rejector.reference.values(), rejector.reference_features]
+    assert len(kept) == 3
+    for array in kept:
+        with pytest.raises(ValueError, match="read-only"):
+            array.sort(axis=0)

@@ -188,7 +188,7 @@ DAMAGE = {
     "no file": (entry(lambda m: m["state"].clear()), "is damaged"),
     "unknown detector": (
         entry(lambda m: m["detector"].update(name="newest")),
-        "a detector this version lacks: 'newest'",
+        "a detector that is not registered: 'newest'",
     ),
     "a plugin": (
         entry(
@@ -196,7 +196,7 @@ DAMAGE = {
                 name="guest", classes=[{"name": "guest", "class": "os:system"}]
             )
         ),
-        "not registered here: 'guest'",
+        "not registered: 'guest'",
     ),
     "flipped bit": (flipped, r"state-\w+\.npz was changed after"),
     "no arrays": (lambda folder: state_of(folder).unlink(), r"npz is missing"),

@@ -75,3 +75,20 @@ def test_what_sets_cannot_be_made_of_is_refused():
         given = {"known": whole, "objective": "at_tpr", **options}
         with pytest.raises(ValueError, match=f"Rejector.calibrate: {words}"):
             Rejector.calibrate(detectors.make("osnn").fit(drawn(99, seed=1)), **given)
+
+
+def test_sets_know_logits_that_are_infinite():
+    logits = np.array([[5.0, 1.0, 0.0]] * 6 + [[np.inf, 1.0, 0.0]] * 6)
+    labels = np.zeros(12, dtype=int)
+    rule = SetRule.calibrate(logits, labels, coverage=0.9)
+    finite = np.where(np.isinf(logits), 1000.0, logits)
+    assert rule == SetRule.calibrate(finite, labels, coverage=0.9)
+    all_classes = SetRule.calibrate(logits[:1], [0], coverage=0.9)
+    assert all_classes.contains([[np.inf, 0.0, 0.0], [-np.inf] * 3]).all()
+    both = rule.contains([[np.inf, np.inf, 0.0]])
+    assert both.tolist() == rule.contains([[1000.0, 1000.0, 0.0]]).tolist()
+
+
+def test_sets_are_not_calibrated_on_unknown_samples():
+    with pytest.raises(ValueError, match=r"labels must be >= 0"):
+        SetRule.calibrate(np.eye(3), [0, 1, -1])

@@ -5,7 +5,8 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from openset.watch import mmd
+from openset import Scores, thresholds
+from openset.watch import Part, Watch, mmd
 
 
 def slow_discrepancy(first, second):
@@ -58,3 +59,30 @@ def test_features_that_cannot_be_compared_are_refused(rng):
         mmd(rows, np.full((4, 3), np.inf))
     with pytest.raises(ValueError, match="reference must be a non-empty array of two"):
         mmd(rows[0], rows)
+
+
+def test_a_watch_keeps_features_that_its_caller_writes_over():
+    rng = np.random.default_rng(0)
+    n, features = 60, rng.normal(size=(60, 3))
+    reference = Scores(labels=[0] * n, predicted=[0] * n, known=np.arange(n))
+    threshold = thresholds.at_tpr(reference)
+    mine = features.copy()
+    watch = Watch(threshold, reference, features=mine, against="all")
+    mine += 100
+    assert not watch.check(reference, features=features).is_alarm
+
+    def parts(buffer):
+        for start in range(0, n, 20):
+            rows = slice(start, start + 20)
+            buffer[:] = features[rows]
+            yield Part(reference.take(rows), buffer)
+
+    found = list(watch.stream(parts(np.empty((20, 3))), 30))
+    for verdict, rows in zip(found, (slice(30), slice(30, 60)), strict=True):
+        own = watch.check(reference.take(rows), features=features[rows])
+        assert verdict.features == own.features
+    masked = np.ma.array(features, mask=features > 1)
+    with pytest.raises(ValueError, match="features must be free of masked values"):
+        watch.check(reference, features=masked)
+    with pytest.raises(ValueError, match="new must be free of masked values"):
+        mmd(features, masked)

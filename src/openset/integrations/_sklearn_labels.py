@@ -34,8 +34,6 @@ def find_unknown(label: Any, labels: NDArray[Any]) -> tuple[Any, NDArray[np.bool
     classes: then there is none.
     """
     unknown = _in_kind(label, labels)
-    if label is None:
-        _class_names.need_no_doubt(CALLER, np.unique(labels), unknown)
     is_unknown = labels == unknown
     if is_unknown.all():
         msg = _check.must(

@@ -4,6 +4,7 @@
 # are for the package only.
 from openset.outputs.checks import leading_rows as leading_rows
 from openset.outputs.checks import named_layers as named_layers
+from openset.outputs.checks import need_same_classes as need_same_classes
 from openset.outputs.files import is_outputs as is_outputs
 from openset.outputs.files import put_about as put_about
 from openset.outputs.files import replacing as replacing
@@ -11,8 +12,7 @@ from openset.outputs.invalid import Invalid as Invalid
 from openset.outputs.invalid import WithGaps as WithGaps
 from openset.outputs.invalid import is_undetermined as is_undetermined
 from openset.outputs.invalid import need_valid as need_valid
-from openset.outputs.needs import need_outputs as need_outputs
-from openset.outputs.needs import need_same_classes as need_same_classes
 from openset.outputs.outputs import Outputs as Outputs
 from openset.outputs.outputs import need_kind as need_kind
+from openset.outputs.outputs import need_outputs as need_outputs
 from openset.outputs.outputs import replaced as replaced

@@ -1,13 +1,14 @@
-"""Checks of the arrays of `Outputs`: each alone, and all together."""
+"""Checks of outputs: of each array alone, of all together, and of arguments."""
 
+from functools import partial
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _xp
-from openset._types import Array
+from openset import _check, _class_names, _xp
+from openset._types import UNKNOWN, Array, InvalidSamplesError
 from openset.outputs.files import PER_SAMPLE
 from openset.outputs.invalid import need_valid
 
@@ -48,23 +49,18 @@ def real_array(
     array = _xp.as_float(array)
     if isinstance(array, np.memmap):
         return array  # read and checked batch by batch
-    if name not in {"logits", "features"}:
-        is_nan = np.isnan(_xp.to_numpy(array))
-        if is_nan.any():
-            got = f"NaN in row {np.argwhere(is_nan)[0, 0]}"
-            _check.fail("Outputs", name, "free of NaN", got)
-    elif not keeps_invalid:
-        need_valid("Outputs", name, array)
+    if name in {"logits", "features"}:
+        if not keeps_invalid:
+            need_valid("Outputs", name, array)
+    elif (is_nan := np.isnan(_xp.to_numpy(array))).any():
+        got = f"NaN in row {np.argwhere(is_nan)[0, 0]}"
+        _check.fail("Outputs", name, "free of NaN", got)
     return _check.owned(array, values) if isinstance(array, np.ndarray) else array
 
 
 def named_layers(pairs: Any) -> tuple[tuple[str, int], ...]:
     """Return the name and the number of columns of each layer."""
-    try:
-        return tuple((str(name), int(width)) for name, width in pairs)
-    except (TypeError, ValueError):
-        rule = "(name, number of columns) of each layer"
-        return _check.fail("Outputs", "layers", rule, repr(pairs))
+    return tuple((str(name), int(width)) for name, width in pairs)
 
 
 def class_names(classes: Any, logits: Any) -> tuple[str, ...]:
@@ -73,19 +69,27 @@ def class_names(classes: Any, logits: Any) -> tuple[str, ...]:
     A table of logits may name its columns: these must be in the same order.
     """
     given = tuple(classes)
-    names = tuple(map(str, given))
+    names, columns = (
+        tuple(map(str, one)) for one in (given, getattr(logits, "columns", ()))
+    )
     for i, one in enumerate(given):
         if one is None or one == "" or (isinstance(one, float) and isnan(one)):
             _check.fail("Outputs", "classes", "names", f"none for class {i}")
-    columns = tuple(map(str, getattr(logits, "columns", ())))
     if columns != names and sorted(columns) == sorted(names):
         rule = "in the order of the columns of logits"
-        name, column = next(
-            pair for pair in zip(names, columns, strict=True) if len({*pair}) > 1
-        )
-        got = f"{name!r} for the column {column!r}"
-        _check.fail("Outputs", "classes", rule, got, "Give logits[list(classes)]")
+        _check.fail("Outputs", "classes", rule, names, "Give logits[list(classes)]")
     return names
+
+
+def numbered_labels(labels: Any, classes: tuple[str, ...]) -> NDArray[np.int64] | None:
+    """Return labels as numbers."""
+    if labels is None:
+        return None
+    _check.unmasked("Outputs", "labels", labels)
+    values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
+    if _class_names.is_text(values):
+        values = _class_names.numbers_of("Outputs", values, classes)
+    return _check.labels("Outputs", "labels", values, lowest=UNKNOWN)
 
 
 def check_together(outputs: "Outputs") -> None:
@@ -94,16 +98,7 @@ def check_together(outputs: "Outputs") -> None:
     lengths = {n: a.shape[0] for n, a in per_sample.items() if a is not None}
     _check.same_length("Outputs", lengths)
     found = {name: getattr(outputs, name) for name in IN_ONE_PLACE}
-    places = {n: _xp.describe(a) for n, a in found.items() if a is not None}
-    if len({*places.values()}) > 1:
-        rule = "arrays of one library on one device"
-        _check.fail(
-            "Outputs", " and ".join(places), rule, " and ".join(places.values())
-        )
-    _check_widths(outputs)
-
-
-def _check_widths(outputs: "Outputs") -> None:
+    need_one_place("Outputs", {n: a for n, a in found.items() if a is not None})
     logits, features, weight = outputs.logits, outputs.features, outputs.weight
     counts = {
         "columns of logits": None if logits is None else logits.shape[1],
@@ -115,9 +110,9 @@ def _check_widths(outputs: "Outputs") -> None:
     if len({*given.values()}) > 1:
         got = ", ".join(f"{count} {what}" for what, count in given.items())
         _check.fail("Outputs", "class counts", "equal", got)
-    d = 0 if features is None else int(features.shape[1])
-    if weight is not None and d and weight.shape[1] != d:
-        got = f"{weight.shape[1]} for {d} features"
+    n_features = None if features is None else features.shape[1]
+    if weight is not None and n_features not in {None, weight.shape[1]}:
+        got = f"{weight.shape[1]} for {n_features} features"
         _check.fail("Outputs", "weight", "as wide as features", got)
     if given and outputs.labels is not None:
         n_classes, highest = next(iter(given.values())), int(outputs.labels.max())
@@ -125,12 +120,14 @@ def _check_widths(outputs: "Outputs") -> None:
             rule = f"below {n_classes}, the number of classes"
             remedy = _ONE_LOGIT if n_classes == 1 else _OTHERS
             _check.fail("Outputs", "labels", rule, highest, remedy)
-    widths = [width for _, width in outputs.layers]
-    names = {name for name, _ in outputs.layers}
-    if widths and (sum(widths) != d or min(widths) < 1 or len(names) < len(widths)):
-        rule = f"different names with the columns of each, {d} in all"
-        got = ", ".join(f"{name} {width}" for name, width in outputs.layers)
-        _check.fail("Outputs", "layers", rule, got)
+
+
+def need_one_place(caller: str, arrays: dict[str, Array]) -> None:
+    """Raise unless arrays are of one library and on one device."""
+    places = {name: _xp.describe(array) for name, array in arrays.items()}
+    if len({*places.values()}) > 1:
+        rule, got = "arrays of one library on one device", " and ".join(places.values())
+        _check.fail(caller, " and ".join(places), rule, got)
 
 
 def leading_rows(
@@ -158,3 +155,35 @@ def are_probabilities(logits: Array | None) -> bool:
         return False
     close = np.abs(rows.sum(axis=1) - 1) <= _ROUNDING
     return bool(close.all()) and bool(((rows > 0) & (rows < 1)).any())
+
+
+def need_all_valid(caller: str, name: str, outputs: "Outputs") -> None:
+    """Raise if outputs that keep invalid samples have some."""
+    if outputs.invalid == "keep" and outputs.is_invalid.any():
+        rows = np.flatnonzero(outputs.is_invalid).tolist()
+        remedy = (
+            "Leave them out: outputs.take(~outputs.is_invalid). Only a rejector "
+            "answers them: predict(outputs, invalid='reject')"
+        )
+        got = f"{len(rows)}, first in row {rows[0]}"
+        error = partial(InvalidSamplesError, rows=rows)
+        _check.fail(caller, name, "without invalid samples", got, remedy, error)
+
+
+def need_same_classes(
+    caller: str, outputs: "Outputs", classes: tuple[str, ...], *, of: str, name: str
+) -> None:
+    """Raise if both name their classes, and do so differently.
+
+    Class 0 of one would be another class of the other. Outputs without names pass.
+    """
+    pairs = zip(outputs.classes, classes, strict=False)  # lengths: checked as widths
+    for place, (one, other) in enumerate(pairs):
+        if one != other:
+            rule = f"those of {of}, in the same order"
+            got = f"{one!r} for class {place}, which is {other!r} there"
+            remedy = (
+                "Take outputs of the same network. If only the spelling differs, make "
+                "the outputs without classes="
+            )
+            _check.fail(caller, f"classes of {name}", rule, got, remedy)

@@ -18,7 +18,6 @@ ABOUT = ("classes", "layers", "input_step")
 _CALLER = "Outputs.load"
 _META = "meta.json"
 _FILES = {_META, *(f"{name}.npy" for name in ARRAYS)}
-_TABLES = {".csv", ".parquet"}
 
 
 def write(
@@ -71,20 +70,17 @@ def is_outputs(names: Iterable[str]) -> bool:
 
 def read(path: Path) -> dict[str, Any]:
     """Return the fields of outputs: of a folder memory maps, of a file arrays."""
-    if path.suffix in _TABLES and path.is_file():
-        rule, got = "a .npz file or a folder of .npy files", f"a {path.suffix} file"
-        remedy = (
-            "Read its columns, and save them: Outputs(logits=..., labels=...)"
-            ".save('outputs.npz'); or give a folder of such files to openset predict"
-        )
-        _check.fail(_CALLER, str(path), rule, got, remedy, ArtefactError)
     found = _mapped(path) if path.is_dir() else _npz.load(_CALLER, path)[0]
     if "logits" not in found and "features" not in found:
-        have = ", ".join(sorted(found)) or "neither"
-        msg = f"{_CALLER}: {path} must hold logits or features, got {have}"
-        if "known" in found:
-            msg += ". These are scores already: see openset evaluate, or Scores.load"
-        raise ArtefactError(msg)
+        remedy = "Scores are read by Scores.load, or openset evaluate"
+        _check.fail(
+            _CALLER,
+            str(path),
+            "a file with logits or features",
+            ", ".join(sorted(found)) or "neither",
+            remedy if "known" in found else "",
+            ArtefactError,
+        )
     return {
         name: _check.frozen(one) if isinstance(one, np.ndarray) else one
         for name, one in found.items()
@@ -95,22 +91,13 @@ def read(path: Path) -> dict[str, Any]:
 def _mapped(path: Path) -> dict[str, Any]:
     """Return memory maps of the arrays in a folder, and what ``meta.json`` says."""
     found: dict[str, Any] = {}
-    for file in (path / f"{name}.npy" for name in ARRAYS):
-        if not file.exists():
-            continue
-        try:
-            found[file.stem] = np.load(file, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError, OSError) as error:
-            msg = (
-                f"{_CALLER}: {file} is damaged, truncated or holds pickled objects "
-                f"({error}). Write it again"
-            )
-            raise ArtefactError(msg) from error
-    if not (path / _META).exists():  # folders of others may have none
-        return found
+    file = path / _META
     try:
-        meta = dict(json.loads((path / _META).read_bytes()))
-        return found | {name: meta[name] for name in ABOUT if name in meta}
-    except (ValueError, TypeError) as error:
-        msg = f"{_CALLER}: {path / _META} is damaged ({error!r})"
+        if file.exists():  # folders of others may have none
+            found = dict(json.loads(file.read_bytes()))
+        for file in path.glob("*.npy"):
+            found[file.stem] = np.load(file, mmap_mode="r", allow_pickle=False)
+    except (ValueError, TypeError, EOFError, OSError) as error:
+        msg = f"{_CALLER}: {file} is damaged, or no array of numbers or text ({error})"
         raise ArtefactError(msg) from error
+    return found

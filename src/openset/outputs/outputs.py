@@ -1,7 +1,7 @@
 """`Outputs`: the outputs of a network on one split, in the caller's array library."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any, Self, TypeVar, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from openset import _check, _class_names, _io, _xp
+from openset import _check, _io, _xp
 from openset._types import UNKNOWN, Array
 from openset.outputs import files
 from openset.outputs.checks import (
@@ -18,12 +18,13 @@ from openset.outputs.checks import (
     are_probabilities,
     check_together,
     class_names,
-    named_layers,
+    need_all_valid,
+    need_one_place,
+    numbered_labels,
     real_array,
 )
 from openset.outputs.files import ABOUT, ARRAYS, PER_SAMPLE
 from openset.outputs.invalid import Invalid, invalid_rows, is_suspect
-from openset.outputs.joining import concatenated, side_by_side
 
 _Outputs = TypeVar("_Outputs", bound="Outputs")
 
@@ -57,9 +58,6 @@ class Outputs:
     weight, bias
         The last linear layer, ``logits = features @ weight.T + bias``: shapes (C, d)
         and (C,). Detectors that change features before the last layer need them.
-    layers
-        Where the features are those of several layers, side by side: (name, number of
-        columns) of each, in their order. :meth:`of_layers` sets it.
     input_step
         How the inputs were perturbed along a gradient before the network saw them, in
         words; empty if they were not. :func:`openset.train.extract` sets it. A
@@ -119,15 +117,15 @@ class Outputs:
             "classes": class_names(classes, logits),
             "weight": real_array("weight", weight, ndim=2),
             "bias": real_array("bias", bias, ndim=1),
-            "layers": named_layers(layers),
+            "layers": tuple(layers),
             "input_step": str(input_step),
             "invalid": invalid,
         }
-        is_counted = logits is not None or weight is not None or fields["classes"]
-        fields["labels"] = _labels(labels, fields["classes"], is_counted=is_counted)
+        fields["labels"] = numbered_labels(labels, fields["classes"])
         for name, given in names.items():
-            named = None if given is None else _check.names("Outputs", name, given)
-            fields[name] = named
+            fields[name] = (
+                None if given is None else _check.names("Outputs", name, given)
+            )
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         check_together(self)
@@ -152,8 +150,6 @@ class Outputs:
             if array is not None:
                 dtype = str(array.dtype).removeprefix("torch.")
                 parts.append(f"{name}={tuple(array.shape)} {dtype}")
-        if self.layers:
-            parts.append(f"layers={len(self.layers)}")
         if self.weight is not None:
             parts.append("head")
         if self.input_step:
@@ -209,8 +205,6 @@ class Outputs:
         _check.unmasked("Outputs.take", "rows", rows)
         chosen = rows if isinstance(rows, slice) else _xp.to_numpy(rows)
         index = _check.rows("Outputs.take", chosen, len(self))
-        if not isinstance(index, slice) and index.dtype.kind == "b":
-            index = np.flatnonzero(index)
         return replaced(self, **{n: self._rows(n, index) for n in PER_SAMPLE})
 
     def _rows(self, name: str, index: Any) -> Any:
@@ -233,55 +227,33 @@ class Outputs:
         return replaced(self, labels=np.full(len(self), UNKNOWN))
 
     @classmethod
-    def of_layers(cls, parts: "Mapping[str, Outputs]") -> "Outputs":
-        """Put the features of several layers of one network side by side.
-
-        Everything else is that of the first part.
-
-        Parameters
-        ----------
-        parts
-            Outputs by the name of the layer, such as
-            :func:`openset.extract.extract` returns, all of the same samples.
-
-        Examples
-        --------
-        >>> first = Outputs(logits=[[1.0, 0.0]], features=[[2.0, 3.0]])
-        >>> second = Outputs(logits=[[1.0, 0.0]], features=[[4.0]])
-        >>> both = Outputs.of_layers({"conv1": first, "conv2": second})
-        >>> both.layers, both.features
-        ((('conv1', 2), ('conv2', 1)), array([[2., 3., 4.]]))
-        """
-        for name, part in parts.items():
-            need_kind("Outputs.of_layers", f"layer {name!r}", part)
-        return cls(**side_by_side(parts))
-
-    def by_layer(self) -> "dict[str, Outputs]":
-        """Return the outputs of each layer, as :meth:`of_layers` took them.
-
-        Examples
-        --------
-        >>> both = Outputs(features=[[2.0, 3.0, 4.0]], layers=[("a", 2), ("b", 1)])
-        >>> both.by_layer()["b"].features
-        array([[4.]])
-        """
-        found, start = {}, 0
-        for name, width in self.layers:
-            columns = self.features[:, start : start + width]  # type: ignore[index]
-            others = {"layers": (), "weight": None, "bias": None}
-            found[name] = replaced(self, features=columns, **others)
-            start += width
-        return found
-
-    @classmethod
     def concat(cls, parts: "list[Outputs]") -> Self:
-        """Concatenate several splits of one network."""
-        parts = list(parts)
+        """Concatenate several splits of one network. Ids stay if all parts have some.
+
+        Classes, head and perturbation must be the same; parts may lack the first two.
+        """
+        caller, parts = "Outputs.concat", list(parts)
         if not parts:
-            _check.fail("Outputs.concat", "parts", "a non-empty list", "[]")
+            _check.fail(caller, "parts", "a non-empty list", "[]")
         for part in parts:
-            need_kind("Outputs.concat", "parts", part)
-        return replaced(parts[0], **concatenated(parts))  # type: ignore[return-value]
+            need_kind(caller, "parts", part)
+        fields: dict[str, Any] = {}
+        for name in ("classes", "weight", "bias"):
+            found = [getattr(part, name) for part in parts]
+            given = [one for one in found if one is not None and len(one)] or found
+            fields[name] = given[0]
+            values = [None if one is None else _xp.to_numpy(one) for one in given]
+            if not all(np.array_equal(values[0], one) for one in values):
+                _check.fail(caller, "parts", "of one network", f"different {name}")
+        steps = sorted({part.input_step for part in parts})
+        if len(steps) > 1:
+            got = " and ".join(one or "none" for one in steps)
+            _check.fail(caller, "parts", "of inputs perturbed by one step", got)
+        if any(part.invalid == "keep" for part in parts):
+            fields["invalid"] = "keep"
+        for name in PER_SAMPLE:
+            fields[name] = _joined(name, [getattr(part, name) for part in parts])
+        return replaced(parts[0], **fields)  # type: ignore[return-value]
 
     def batches(self, size: int) -> "Iterator[Outputs]":
         """Split into batches of at most `size` samples, as views."""
@@ -350,23 +322,31 @@ def replaced(outputs: _Outputs, **changes: Any) -> _Outputs:
     return other
 
 
+def need_outputs(caller: str, name: str, value: Any, remedy: str = "") -> None:
+    """Raise unless the argument is `Outputs`, without invalid samples if in memory."""
+    need_kind(caller, name, value, remedy)
+    need_all_valid(caller, name, value)
+
+
 def need_kind(caller: str, name: str, value: object, remedy: str = "") -> None:
     """Raise TypeError if the argument is not `Outputs`."""
     remedy = remedy or "Wrap your arrays: Outputs(logits=..., labels=...)"
     _check.instance(caller, name, value, Outputs, rule="Outputs", remedy=remedy)
 
 
-def _labels(
-    labels: Any, classes: tuple[str, ...], *, is_counted: Any
-) -> NDArray[np.int64] | None:
-    """Return labels as numbers; `is_counted` says that the classes are counted."""
-    if labels is None:
+def _joined(name: str, arrays: list[Any]) -> Any:
+    """Concatenate an array of all parts; None if no part has one."""
+    caller, missing = "Outputs.concat", sum(array is None for array in arrays)
+    if missing == len(arrays) or (missing and name == "ids"):
         return None
-    _check.unmasked("Outputs", "labels", labels)
-    values = _xp.to_numpy(labels) if _xp.is_array_api_obj(labels) else labels
-    if _class_names.is_text(values):
-        values = _class_names.numbers_of("Outputs", values, classes)
-    found = _check.labels("Outputs", "labels", values, lowest=UNKNOWN)
-    if not is_counted:
-        _check.no_lost_sign("Outputs", values, "If it is a class, pass classes=")
-    return found
+    if missing:
+        got = f"{missing} of {len(arrays)} without"
+        _check.fail(caller, name, "given for all parts or for none", got)
+    if name in {"groups", "ids"}:
+        return _check.joined_names(arrays)
+    need_one_place(caller, {f"{name} {i}": one for i, one in enumerate(arrays)})
+    widths = [one.shape[1] for one in arrays if one.ndim > 1]
+    if len(set(widths)) > 1:
+        got = ", ".join(map(str, widths))
+        _check.fail(caller, name, "equally wide in all parts", got)
+    return _xp.array_namespace(*arrays).concat(arrays, axis=0)

@@ -15,8 +15,7 @@ from openset.detectors import Fitted
 from openset.outputs import Invalid as Keep
 from openset.outputs import Outputs
 from openset.rejector import Invalid, Rejector
-from openset.scores import Scores
-from openset.scores._files import write_parquet
+from openset.scores import Scores, write_parquet
 from openset.shards.running import store
 
 _MATRICES, _VECTORS = ("logits", "features"), ("labels", "groups", "ids")

@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _class_names, _io
 from openset._types import UNKNOWN
-from openset.scores._files import PER_SAMPLE, REQUIRED, read, write
-from openset.scores._pairing import in_order_of
-
-_IF_A_CLASS = "Pass it as unknown_label=; if it is a class, pass n_classes="
+from openset.scores import files
+from openset.scores.files import PER_SAMPLE, REQUIRED
+from openset.scores.pairing import in_order_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,8 +56,7 @@ class Scores:
         names: those that occur, sorted.
     unknown_label
         The label of unknown samples. If omitted it is -1, or "unknown" if labels are
-        names; a class that may mean the same ("oos", "other") then raises an error that
-        asks for this argument.
+        names.
 
     Examples
     --------
@@ -94,7 +92,7 @@ class Scores:
         unknown_label: str | int | None = None,
     ) -> None:
         given = {"labels": labels, "predicted": predicted, "known": known}
-        _check.same_order("Scores", {**given, "groups": groups, "ids": ids})
+        _check.same_order("Scores", given | {"groups": groups, "ids": ids})
         if _class_names.is_text(labels):
             labels, predicted, class_names = _class_names.numbered(
                 "Scores",
@@ -107,38 +105,32 @@ class Scores:
             labels = _class_names.with_unknown(
                 "Scores", labels, predicted, unknown_label=unknown_label
             )
-        elif n_classes is None and class_names is None:
-            _check.no_lost_sign("Scores", labels, _IF_A_CLASS)
-        fields = {
+        fields: dict[str, Any] = {
             "labels": _check.labels("Scores", "labels", labels, lowest=UNKNOWN),
             "predicted": _check.labels("Scores", "predicted", predicted, lowest=0),
             "known": _knownness(known),
-            "groups": None
-            if groups is None
-            else _check.names("Scores", "groups", groups),
-            "ids": None if ids is None else _check.names("Scores", "ids", ids),
-            "n_classes": None
-            if n_classes is None
-            else _check.positive_int("Scores", "n_classes", n_classes),
-            "class_names": None,
+            "n_classes": n_classes,
+            "class_names": class_names,
         }
+        for name, names in (("groups", groups), ("ids", ids)):
+            fields[name] = (
+                None if names is None else _check.names("Scores", name, names)
+            )
+        if n_classes is not None:
+            fields["n_classes"] = _check.positive_int("Scores", "n_classes", n_classes)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         lengths = {name: column.size for name, column in self._columns().items()}
         _check.same_length("Scores", lengths)
-        highest = -1
-        if class_names is not None or self.n_classes is not None:
-            highest = int(max(self.labels.max(), self.predicted.max()))
+        if class_names is None and n_classes is None:
+            return
+        highest = int(max(self.labels.max(), self.predicted.max()))
         if class_names is not None:
             named = _class_names.need_names("Scores", class_names, highest)
             object.__setattr__(self, "class_names", named)
         if self.n_classes is not None and highest >= self.n_classes:
-            _check.fail(
-                "Scores",
-                "labels and predicted",
-                f"below n_classes = {self.n_classes}",
-                highest,
-            )
+            rule = f"below n_classes = {self.n_classes}"
+            _check.fail("Scores", "labels and predicted", rule, highest)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         _check.restore(self, state)
@@ -209,40 +201,29 @@ class Scores:
     def take(self, rows: ArrayLike) -> Self:
         """Return the samples that `rows` (a mask, slice or indices) selects."""
         index = _check.rows("Scores.take", rows, len(self))
-        columns: dict[str, Any] = {
-            n: _check.frozen(a[index]) for n, a in self._columns().items()
-        }
-        return type(self)(
-            **columns, n_classes=self.n_classes, class_names=self.class_names
-        )
+        columns = {n: _check.frozen(a[index]) for n, a in self._columns().items()}
+        return replace(self, **columns)  # type: ignore[arg-type]
 
     @classmethod
     def concat(cls, parts: "list[Scores]") -> Self:
         """Concatenate several sets. The result has ids if all parts have some."""
         parts = list(parts)
         if not parts:
-            msg = "Scores.concat: parts must be a non-empty list, got []"
-            raise ValueError(msg)
+            _check.fail("Scores.concat", "parts", "a non-empty list", "[]")
         for part in parts:
             need_scores("Scores.concat", part)
-        with_groups = [part.groups is not None for part in parts]
-        if any(with_groups) and not all(with_groups):
-            msg = "Scores.concat: groups must be given for all parts or for none"
-            raise ValueError(msg)
-        parts, class_names = _same_names(parts)
-        counts = {part.n_classes for part in parts}
-        columns: dict[str, Any] = {
-            n: _check.frozen(np.concatenate([getattr(p, n) for p in parts]))
-            for n in REQUIRED
-        }
-        if all(with_groups):
-            groups = [part.groups for part in parts if part.groups is not None]
-            columns["groups"] = _check.frozen(_check.joined_names(groups))
-        ids = [part.ids for part in parts if part.ids is not None]
-        if len(ids) == len(parts):
-            columns["ids"] = _check.frozen(_check.joined_names(ids))
-        n_classes = None if None in counts else max(c for c in counts if c)
-        return cls(**columns, n_classes=n_classes, class_names=class_names)
+        parts = _with_same_names(parts)
+        fields: dict[str, Any] = {"class_names": parts[0].class_names}
+        for name in (*REQUIRED, *PER_SAMPLE):
+            arrays = [getattr(part, name) for part in parts]
+            missing = sum(one is None for one in arrays)
+            if name == "groups" and 0 < missing < len(parts):
+                rule = "given for all parts or for none"
+                _check.fail("Scores.concat", name, rule, f"{missing} without")
+            join = _check.joined_names if name in PER_SAMPLE else np.concatenate
+            fields[name] = None if missing else _check.frozen(join(arrays))
+        counts = [part.n_classes for part in parts]
+        return cls(**fields, n_classes=None if None in counts else max(counts))  # type: ignore[type-var]
 
     def with_known(self, known: ArrayLike) -> Self:
         """Return the same samples with another knownness."""
@@ -281,7 +262,7 @@ class Scores:
         ``.parquet`` keep `n_classes`; ``.csv`` has only columns.
         """
         path = Path(path)
-        write(path, self._columns(), self.n_classes, self.class_names)
+        files.write(path, self._columns(), self.n_classes, self.class_names)
         return path
 
     @classmethod
@@ -302,8 +283,7 @@ class Scores:
         columns
             Names of the columns in the file, where they differ:
             ``{"labels": "y", "known": "score"}``. An empty name for groups or ids
-            leaves them out. A column ``id`` with a different value in each row is taken
-            for the ids if no other is.
+            leaves them out.
         unknown_label
             The label of unknown samples; by default -1, or "unknown" if labels are
             names.
@@ -311,31 +291,24 @@ class Scores:
             The file's score is higher for *unknown* samples: its sign is reversed.
         """
         path = Path(path)
-        found, n_classes = read(path, columns or {})
-        names = found.pop("class_names", None)
+        found = files.read(path, columns or {})
         if higher_is_unknown:
             found["known"] = -found["known"]
-        arrays = {name: _check.frozen(column) for name, column in found.items()}
+        if "class_names" in found:
+            found["class_names"] = found["class_names"].tolist()
+        for column in (n for n in (*REQUIRED, *PER_SAMPLE) if n in found):
+            _check.frozen(found[column])
         with _io.naming(path):
-            return cls(
-                **arrays,
-                n_classes=n_classes,
-                class_names=None if names is None else names.tolist(),
-                unknown_label=unknown_label,
-            )
+            return cls(**found, unknown_label=unknown_label)
 
 
 def need_scores(caller: str, value: object) -> None:
     """Raise TypeError if the argument is not `Scores`."""
-    _check.instance(
-        caller,
-        "scores",
-        value,
-        Scores,
-        rule="Scores",
-        remedy="Score your outputs first: fitted.score(outputs); or wrap your arrays: "
-        "Scores(labels=..., predicted=..., known=...)",
+    remedy = (
+        "Score your outputs first: fitted.score(outputs); or wrap your arrays: "
+        "Scores(labels=..., predicted=..., known=...)"
     )
+    _check.instance(caller, "scores", value, Scores, rule="Scores", remedy=remedy)
 
 
 def need_both_sides(caller: str, scores: Scores) -> None:
@@ -360,37 +333,30 @@ def _knownness(values: ArrayLike) -> NDArray[np.float64]:
     array = array.astype(np.float64, copy=False)
     if np.isnan(array.min()):  # min propagates NaN: one pass, no mask
         bad = np.flatnonzero(np.isnan(array))
-        _check.fail(
-            "Scores",
-            "known",
-            "free of NaN",
-            f"NaN in {bad.size} of {array.size} samples, first at row {bad[0]}",
-            "Look for inf - inf or 0/0 in the logits or features",
-        )
+        got = f"NaN in {bad.size} of {array.size} samples, first at row {bad[0]}"
+        remedy = "Look for inf - inf or 0/0 in the logits or features"
+        _check.fail("Scores", "known", "free of NaN", got, remedy)
     return _check.owned(array, values)
 
 
-def _same_names(
-    parts: "list[Scores]",
-) -> "tuple[list[Scores], tuple[str, ...] | None]":
-    """Give equal names equal numbers in all parts; return the names too."""
-    sets = [part.class_names for part in parts if part.class_names is not None]
-    if not sets:
-        return parts, None
-    if len(sets) < len(parts):
-        msg = "Scores.concat: class_names must be given for all parts or for none"
-        raise ValueError(msg)
+def _with_same_names(parts: "list[Scores]") -> "list[Scores]":
+    """Give equal names of classes equal numbers in all parts."""
+    sets = [part.class_names for part in parts]
     if len(set(sets)) == 1:
-        return parts, sets[0]
-    names, moved = _class_names.merged(sets)
-    renumbered = [
+        return parts
+    given = [one for one in sets if one is not None]
+    if len(given) < len(sets):
+        rule = "given for all parts or for none"
+        got = f"{len(sets) - len(given)} without"
+        _check.fail("Scores.concat", "class_names", rule, got)
+    names, moved = _class_names.merged(given)
+    return [
         replace(
             part,
-            labels=np.where(part.is_unknown, UNKNOWN, move[part.labels]),
+            labels=np.append(move, UNKNOWN)[part.labels],  # -1 takes the last entry
             predicted=move[part.predicted],
             n_classes=None if part.n_classes is None else len(names),
             class_names=names,
         )
         for part, move in zip(parts, moved, strict=True)
     ]
-    return renumbered, names

@@ -14,7 +14,7 @@ CASES = {
     "unfitted detector": (
         lambda: Rejector.calibrate(detectors.MSP(), known=OUTPUTS),
         "Rejector.calibrate: fitted must be a fitted detector, or a Choice, got MSP. "
-        "Fit it first",
+        "Fit it",
     ),
     "unfitted detectors": (
         lambda: selection.choose(
@@ -24,7 +24,7 @@ CASES = {
     ),
     "bare array": (
         lambda: REJECTOR.predict(np.eye(4)),
-        "Rejector: outputs must be Outputs, got ndarray. Wrap your arrays",
+        r"Rejector\.decide: outputs must be Outputs, got ndarray. Wrap your arrays",
     ),
     "outputs for scores": (
         lambda: evaluate(OUTPUTS),

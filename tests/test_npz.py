@@ -1,67 +1,18 @@
 """Archives that may be forged: nothing is unpacked beyond what was declared."""
 
 import io
-import struct
-import tracemalloc
-import zipfile
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from openset import ArtefactError, Outputs, Scores, _npz
-from openset.serve import arrays
-
-HUGE = 16 << 20
+from openset import _npz
 
 
 def npy(array):
     stream = io.BytesIO()
     np.save(stream, array, allow_pickle=False)
     return stream.getvalue()
-
-
-def forged(method, declared=256):
-    """Make an archive whose member unpacks to 16 MB and declares a few bytes."""
-    stream = io.BytesIO()
-    content = npy(np.zeros(HUGE, np.uint8))
-    with zipfile.ZipFile(stream, "w", method) as archive:
-        archive.writestr("logits.npy", content)
-    data = bytearray(stream.getvalue())
-    size = struct.pack("<I", len(content))
-    start = 0
-    while (start := data.find(size, start)) >= 0:  # local header and directory
-        data[start : start + 4] = struct.pack("<I", declared)
-        start += 4
-    return bytes(data)
-
-
-METHODS = [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_file_that_lies_about_its_size_takes_no_memory(method, tmp_path):
-    path = tmp_path / "outputs.npz"
-    path.write_bytes(forged(method))
-    for read in (Outputs.load, Scores.load):
-        tracemalloc.start()
-        with pytest.raises(ArtefactError, match="is damaged or not a"):
-            read(path)
-        peak = tracemalloc.get_traced_memory()[1]
-        tracemalloc.stop()
-        assert peak < HUGE / 8
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_request_that_lies_about_its_size_takes_no_memory(method):
-    content = forged(method)
-    tracemalloc.start()
-    with pytest.raises(arrays.RequestError) as refused:
-        arrays.from_npz(content, max_bytes=1 << 20)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert refused.value.status == 400
-    assert peak < HUGE / 8
 
 
 def test_what_numpy_writes_is_read_as_numpy_reads_it(tmp_path):
@@ -90,6 +41,7 @@ def test_what_numpy_writes_is_read_as_numpy_reads_it(tmp_path):
     [
         (npy(np.arange(4))[:-8], "as many bytes as its header says, got 24"),
         (npy(np.arange(4)) + b"x", "as many bytes as its header says, got 33"),
+        (npy(np.arange(4)).replace(b"\x01\x00", b"\x03\x00", 1), "of version 1.0, got"),
         (
             npy(np.arange(4))
             .replace(b"(4,)", b"(4000000000000,)")
@@ -110,10 +62,3 @@ def test_arrays_with_the_same_header_and_with_a_long_one_are_read():
     assert npy(wide).index(b"\n") > 128
     for array in (wide, np.zeros((2, 3)), np.ones((2, 3)), np.ones((2, 3)).T, wide + 1):
         assert_array_equal(_npz.array("logits", npy(array)), array, strict=True)
-
-
-def test_pickled_objects_are_never_loaded(tmp_path):
-    path = tmp_path / "objects.npz"
-    np.savez(path, logits=np.array([{}, {}], dtype=object))
-    with pytest.raises(ArtefactError, match="pickled objects, which are never loaded"):
-        Outputs.load(path)

@@ -7,7 +7,7 @@ import pytest
 
 from openset import _extras
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture

@@ -50,19 +50,13 @@ def test_a_name_can_be_typed_anywhere(registry, name):
         registry.register(name, Dog)
 
 
-def test_what_is_not_listed_is_found(registry):
+def test_a_wrong_name_gets_the_list_and_a_hint(registry):
     registry.register("dog", Dog, listed=False)
     assert registry.names() == ["cat"]
     assert registry.find("dog", caller="test") is Dog
-
-
-def test_a_wrong_name_gets_the_list_and_a_hint(registry):
-    with pytest.raises(ValueError, match="pet must be one of 'cat', got 'kat'"):
+    words = r"pet must be one of 'cat', got 'kat'\. Did you mean 'cat'\? Name an anim"
+    with pytest.raises(ValueError, match=words):
         registry.find("kat", caller="test", argument="pet")
-    with pytest.raises(
-        ValueError, match=r"Did you mean 'cat'\? Name an animal of your"
-    ):
-        registry.find("kat", caller="test")
 
 
 def test_a_path_is_imported(registry):
@@ -80,9 +74,7 @@ def test_a_path_is_imported(registry):
 def test_a_file_imports_nothing(registry):
     with (
         _plugins.reading_a_file(),
-        pytest.raises(
-            ArtefactError, match="names in a file must not make openset import"
-        ),
+        pytest.raises(ArtefactError, match="files must not make openset import code"),
     ):
         registry.find(f"{__name__}:Dog", caller="test")
     assert registry.find(f"{__name__}:Dog", caller="test") is Dog
@@ -95,15 +87,15 @@ def trusted(registry, name, written, *plugins):
 def test_a_file_gets_what_the_caller_trusts(registry):
     here = f"{__name__}:Cat"
     assert trusted(registry, "cat", here) is Cat  # registered
-    with pytest.raises(ArtefactError, match=rf"\('cat' is {here} here\)"):
+    with pytest.raises(ArtefactError, match=f"'cat' is {here} here"):
         trusted(registry, "cat", "elsewhere:Cat")
     with pytest.raises(ArtefactError, match=r"plugins=\['elsewhere:Dog'\]"):
         trusted(registry, "dog", "elsewhere:Dog")
-    with pytest.raises(ArtefactError, match="this version lacks: 'dog'"):
+    with pytest.raises(ArtefactError, match="that is not registered: 'dog'"):
         trusted(registry, "dog", None)
     path = f"{__name__}:Dog"
     assert trusted(registry, "dog", path, path) is Dog
-    with pytest.raises(ArtefactError, match="not registered here: 'dog', saved as el"):
+    with pytest.raises(ArtefactError, match="not registered: 'dog', saved as el"):
         trusted(registry, "dog", "elsewhere:Dog", path)
 
 
@@ -120,16 +112,11 @@ def test_what_nobody_can_import_is_said():
     class Inside(Animal):
         pass
 
-    def reason(value):
-        with pytest.raises(ValueError, match="could not be loaded again") as error:
-            _plugins.need_importable(value, caller="test")
-        return str(error.value)
-
-    assert "inside a function" in reason(Inside)
-    assert "script or notebook" in reason(type("A", (), {"__module__": "__main__"}))
-    assert "has no attribute" in reason(type("A", (), {"__module__": "sys"}))
     shadow = type("path", (), {"__module__": "os", "__qualname__": "path"})
-    assert "os:path is something else" in reason(shadow)
+    others = [type("A", (), {"__module__": name}) for name in ("__main__", "sys")]
+    for one in (Inside, shadow, *others):
+        with pytest.raises(ValueError, match="could not be loaded again: it is defin"):
+            _plugins.need_importable(one, caller="test")
     assert _plugins.need_importable(Cat, caller="test") == f"{__name__}:Cat"
 
 

@@ -193,10 +193,11 @@ def same_order(caller: str, columns: Mapping[str, Any]) -> None:
 
     Only the order of values is used here: their rows would not belong together.
     """
-    indexes = {name: getattr(one, "index", None) for name, one in columns.items()}
-    (first, one), *others = indexes.items()
-    for name, other in others:
-        if not hasattr(one, "equals") or not hasattr(other, "equals"):
+    (first, column), *others = columns.items()
+    one: Any = getattr(column, "index", None)
+    for name, column in others:
+        other: Any = getattr(column, "index", None)
+        if not (hasattr(one, "equals") and hasattr(other, "equals")):
             continue
         if not one.equals(other) and one.sort_values().equals(other.sort_values()):
             remedy = f"Give {name}.loc[{first}.index], or {name}.to_numpy()"
@@ -207,7 +208,7 @@ def same_order(caller: str, columns: Mapping[str, Any]) -> None:
 def unmasked(caller: str, name: str, values: Any) -> None:
     """Raise if some values are masked: NumPy would use what is below the mask."""
     if np.ma.is_masked(values):
-        got = f"{np.ma.count_masked(values)} of {np.size(values)}"
+        got = f"{np.ma.getmaskarray(values).sum()} of {np.size(values)}"
         fail(caller, name, "free of masked values", got, "Leave these samples out")
 
 

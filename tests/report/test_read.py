@@ -117,7 +117,7 @@ def test_files_of_other_samples_or_repeats_are_not_tested(tmp_path):
         ("energy.csv x", "must be one folder, or files of scores, got the folder x"),
         ("energy.csv odin.csv --threshold 1", "threshold must be given with one"),
         ("energy.csv short.csv", "short.csv must be of the same samples as energy.csv"),
-        ("energy.csv short.csv", "none for 50 of 300 ids"),
+        ("energy.csv short.csv", "50 missing ids"),
     ],
 )
 def test_what_cannot_be_on_one_page_is_refused(words, said, files, tmp_path):

@@ -242,7 +242,9 @@ class Outputs:
             found = [getattr(part, name) for part in parts]
             given = [one for one in found if one is not None and len(one)] or found
             fields[name] = given[0]
-            values = [None if one is None else _xp.to_numpy(one) for one in given]
+            values: list[Any] = [
+                one if one is None else _xp.to_numpy(one) for one in given
+            ]
             if not all(np.array_equal(values[0], one) for one in values):
                 _check.fail(caller, "parts", "of one network", f"different {name}")
         steps = sorted({part.input_step for part in parts})

@@ -97,7 +97,7 @@ def test_a_file_that_is_no_fit_is_refused(outputs, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"detector": "magic"}, "a detector this version lacks: 'magic'"),
+        ({"detector": "magic"}, "a detector that is not registered: 'magic'"),
         ({"params": {"magic": 1}}, "cannot make .*unexpected keyword argument"),
         ({"params": {"k": 0}}, "cannot make .*k must be an integer >= 1"),
         ({"params": [1]}, "cannot make"),

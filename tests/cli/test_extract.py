@@ -205,7 +205,7 @@ def test_a_list_of_a_benchmark_by_name(tmp_path, monkeypatch):
             "std must be 3 numbers, one per channel, std positive",
         ),
         (["--step", "odin:epsilon=-1"], "step must be that of ODIN"),
-        (["--device", "abacus"], "device must be one of torch, got"),
+        (["--device", "abacus"], "Expected one of cpu, cuda"),
         (["--weights", "w.pth"], "weights must be left out for package.module:name"),
         (
             ["--head", "head.txt"],

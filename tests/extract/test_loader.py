@@ -189,7 +189,6 @@ TWO = DistributedSampler(dataset(), num_replicas=2, rank=0, shuffle=False)
         (network(), [(X, [0, 4])], {"out": "a"}, "labels must be below 4"),
         (network(), [X], {"invalid": "drop"}, "invalid must be one of"),
         (network(), [X], {"layers": ["x"]}, "names in model.named_modules"),
-        (network(), [X], {"layers": ["0", "0"]}, "each once"),
         (network(), [X], {"head": "0.x"}, r"model, got 0 of 0: .*, 3: Li"),
         (network(), [X], {"ids": ["a"]}, "same length"),
         (network(), [X], {"groups": ["a"], "out": "a"}, "same length"),

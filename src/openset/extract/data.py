@@ -3,7 +3,6 @@
 import tarfile
 import tempfile
 import textwrap
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -80,23 +79,19 @@ def run(
     check_data(str(data))
     opened = network if isinstance(network, Network) else load(network)
     path = Path(data)
-    with ExitStack() as stack:
+    with tempfile.TemporaryDirectory(prefix="openset-") as folder:
         if image_list is not None:
             found = _listed(image_list, data, opened)
         elif path.suffix == ".tar":
-            folder = tempfile.TemporaryDirectory(prefix="openset-tar-")
-            found = unpacked(path, Path(stack.enter_context(folder)))
+            found = _unpacked(path, Path(folder), opened)
         else:
             found = _unlabelled(path) or _of_data_set(data, part, root, opened)
         if part and (found.labels is None or image_list is not None):
             _check.fail(_CALLER, "part", "left out for data without parts", repr(part))
         if opened.embeds and not opened.classes:
             opened = replace(opened, classes=found.classes)
-        labels, ids = found.labels, found.ids
-        if path.suffix == ".tar" and labels is not None:
-            labels = np.where(labels < len(opened.classes), labels, UNKNOWN)
-        ids = sample_names(found.inputs, path) if ids is None else ids
-        about = {"labels": labels, "groups": found.groups, "ids": ids}
+        ids = found.ids or _names_of(found.inputs, path)
+        about = {"labels": found.labels, "groups": found.groups, "ids": ids}
         try:
             return opened.apply(found.inputs, **about, **how)
         except (DamagedImageError, InvalidSamplesError) as error:
@@ -121,12 +116,11 @@ def _listed(
     given: ImageList | str | Path, folder: str | Path, network: Network
 ) -> Samples:
     found = given if isinstance(given, ImageList) else image_lists.read(given)
-    labels = found.labels.tolist()
     classes = network.classes
     if network.embeds and not classes:
-        classes = tuple(map(str, range(max(labels) + 1)))
+        classes = tuple(map(str, range(found.labels.max() + 1)))
     names = dict(enumerate(classes)) | {UNKNOWN: Path(found.name).stem}
-    groups = np.array([names.get(one, str(one)) for one in labels])
+    groups = np.array([names.get(one, str(one)) for one in found.labels.tolist()])
     return Samples(found.files(folder), found.labels, groups, classes=classes)
 
 
@@ -138,17 +132,17 @@ def _unlabelled(path: Path) -> Samples | None:
     if path.suffix == ".txt":
         lines = path.read_text("utf-8").splitlines()
         return Samples([one for one in lines if one.strip()], groups=path.stem)
-    if not path.is_dir():
-        return None
-    files = [one for one in image_paths(path) if Path(one).parent == path]
-    folders = [one for one in path.iterdir() if one.is_dir() and one.name[0] != "."]
-    if files and folders:
-        rule = "a folder of images, or a folder with one folder per class"
-        got = f"{path} with both ({Path(files[0]).name}, {folders[0].name}/)"
-        remedy = "Images outside the class folders would be ignored"
-        _check.fail(_CALLER, "data", rule, got, remedy)
+    files = path.is_dir() and [p for p in image_paths(path) if Path(p).parent == path]
     if not files:
         return None
+    folders = [
+        one.name for one in path.iterdir() if one.is_dir() and one.name[0] != "."
+    ]
+    if folders:
+        rule = "a folder of images, or a folder with one folder per class"
+        got = f"{path} with both ({Path(files[0]).name}, {folders[0]}/)"
+        remedy = "Images outside the class folders would be ignored"
+        _check.fail(_CALLER, "data", rule, got, remedy)
     return Samples(ImageFiles(tuple(files)), groups=path.resolve().name)
 
 
@@ -167,32 +161,24 @@ def _of_data_set(
     number = {normalize("NFC", name): i for i, name in enumerate(known)}
     found = [number.get(normalize("NFC", name), UNKNOWN) for name in loaded.classes]
     # The last entry is for samples without a class, labelled -1.
-    labels = np.array([*found, UNKNOWN])[loaded.labels]
-    groups = np.array([*loaded.classes, loaded.unlisted])[loaded.labels]
-    inputs = lazy_inputs.take(loaded.inputs, rows)
-    return Samples(inputs, labels[rows], groups[rows], classes=known)
+    labels = np.array([*found, UNKNOWN])[loaded.labels[rows]]
+    groups = np.array([*loaded.classes, loaded.unlisted])[loaded.labels[rows]]
+    return Samples(lazy_inputs.take(loaded.inputs, rows), labels, groups, classes=known)
 
 
-def sample_names(inputs: Any, folder: Path) -> list[str] | None:
-    """Return the beginnings of texts, or file names.
-
-    File names are relative to the folder, or absolute if outside of it.
-    """
+def _names_of(inputs: Any, folder: Path) -> list[str] | None:
+    """Return the beginnings of texts, or the names of files."""
     if isinstance(inputs, ImageFiles):
-        root = folder.resolve()
-        paths = [Path(path).resolve() for path in inputs.paths]
-        within = [path.is_relative_to(root) for path in paths]
-        paths = [
-            p.relative_to(root) if w else p for p, w in zip(paths, within, strict=True)
-        ]
-        return [path.as_posix() for path in paths]
+        paths, root = [Path(one).resolve() for one in inputs.paths], folder.resolve()
+        inside = (p.relative_to(root) if p.is_relative_to(root) else p for p in paths)
+        return [one.as_posix() for one in inside]
     if len(inputs) and isinstance(inputs[0], str):
         # Short: NumPy stores all of them as long as the longest.
         return [textwrap.shorten(text, _LONGEST, placeholder=" …") for text in inputs]
     return None
 
 
-def unpacked(path: Path, folder: Path) -> Samples:
+def _unpacked(path: Path, folder: Path, network: Network) -> Samples:
     """Unpack the images of a WebDataset, which are named by what stands before the dot.
 
     Images stay in the folder until their batch is read: memory does not grow.
@@ -200,8 +186,8 @@ def unpacked(path: Path, folder: Path) -> Samples:
     try:
         with tarfile.open(path) as tar:
             tar.extractall(folder, filter="data")
-            _need_end(tar)
             members = [PurePosixPath(one.name) for one in tar if one.isfile()]
+            _need_end(tar)
     except (tarfile.TarError, EOFError) as error:
         msg = f"{_CALLER}: {path} is damaged or not a WebDataset ({error})"
         raise ArtefactError(msg) from error
@@ -212,15 +198,13 @@ def unpacked(path: Path, folder: Path) -> Samples:
         rule = "a .tar file of images, one per sample, with a .cls for all or none"
         got = f"{len(names)} images of {len({*keys})} samples, {len(labelled)} .cls"
         _check.fail(_CALLER, str(path), rule, got)
-    labels = [int((folder / one).read_text()) for one in keys] if labelled else None
-    return Samples(
-        ImageFiles(
-            tuple(str(folder / one) for one in names),
-            names=tuple(f"{one} of {path}" for one in names),
-        ),
-        None if labels is None else np.array(labels),
-        ids=[one.as_posix() for one in names],
-    )
+    files = tuple(str(folder / one) for one in names)
+    inputs = ImageFiles(files, names=tuple(f"{one} of {path}" for one in names))
+    labels = None
+    if labelled:
+        labels = np.array([int((folder / one).read_text()) for one in keys])
+        labels[labels >= len(network.classes)] = UNKNOWN
+    return Samples(inputs, labels, ids=[one.as_posix() for one in names])
 
 
 def _need_end(tar: tarfile.TarFile) -> None:
@@ -230,10 +214,10 @@ def _need_end(tar: tarfile.TarFile) -> None:
     """
     file: Any = tar.fileobj
     file.seek(tar.offset)
-    rest = file.read(tarfile.BLOCKSIZE)
-    is_short = len(rest) < tarfile.BLOCKSIZE
-    while rest and not any(rest):
-        rest = file.read(tarfile.RECORDSIZE)
-    if is_short or rest:
+    block = file.read(tarfile.BLOCKSIZE)
+    is_whole = len(block) == tarfile.BLOCKSIZE
+    while block and not any(block):
+        block = file.read(tarfile.RECORDSIZE)
+    if block or not is_whole:
         msg = f"cut off or damaged after {len(tar.getmembers())} members"
         raise tarfile.ReadError(msg)

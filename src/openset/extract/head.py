@@ -1,6 +1,6 @@
-"""The last linear layer of a network: finding it, and recording what goes through."""
+"""The last linear layer of a network: finding it, and recording what layers make."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,8 +20,8 @@ _REMEDY = (
     "Name it: head='fc' (see model.named_modules()); or collect the arrays yourself: "
     "Outputs(logits=..., features=...)"
 )
-Call = tuple[Tensor, Tensor]
-"""Input and output of a layer."""
+Call = tuple[Any, Any]
+"""First input and output of a layer."""
 
 
 class Head(NamedTuple):
@@ -56,31 +56,23 @@ def named(caller: str, model: nn.Module, given: str | nn.Module) -> Head:
 def of_size(caller: str, model: nn.Module, **sizes: int | None) -> Head:
     """Return the only linear layer of a size: `n_classes`, `n_features`."""
     layers = linears(caller, model)
-    wanted = {name: one for name, one in sizes.items() if one is not None}
+    wanted = {(name, one) for name, one in sizes.items() if one is not None}
     fits = []
     for one in layers:
         has = {"n_classes": one.layer.out_features, "n_features": one.layer.in_features}
-        if wanted.items() <= has.items():
+        if wanted <= has.items():
             fits.append(one)
-    of = " and ".join(f"{name} {one}" for name, one in wanted.items())
+    of = " and ".join(f"{name} {one}" for name, one in sorted(wanted))
     return _only(caller, fits, layers, f"the only linear layer with {of or 'any size'}")
 
 
 def found(caller: str, model: nn.Module, run: Callable[[], Any]) -> Head:
     """Run a model once; return the linear layer whose output is the model's."""
     layers = linears(caller, model)
-    made: dict[str, list[Tensor]] = {}
-
-    def keep(name: str, _layer: nn.Module, _inputs: Any, output: Tensor) -> None:
-        made.setdefault(name, []).append(output)
-
-    with evaluating(model), ExitStack() as stack:
-        for name, layer in layers:
-            hook = layer.register_forward_hook(partial(keep, name))
-            stack.callback(hook.remove)
+    with evaluating(model), recording(dict(layers)) as calls:
         final = logits_of(caller, run())
-    ran = [one for one in layers if one.name in made]
-    fits = [one for one in ran if any(_is_same(a, final) for a in made[one.name])]
+    ran = [one for one in layers if one.name in calls]
+    fits = [o for o in ran if any(_is_same(made, final) for _, made in calls[o.name])]
     return _only(caller, fits, ran, "the linear layer whose output is the model's")
 
 
@@ -114,18 +106,17 @@ def logits_of(caller: str, output: Any) -> Tensor:
 
 
 @contextmanager
-def recording(head: Head) -> Iterator[list[Call]]:
-    """Collect (features, logits) of every call of the last layer."""
-    recorded: list[Call] = []
+def recording(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Call]]]:
+    """Collect the calls of layers by name; clear it before the next pass."""
+    calls: dict[str, list[Call]] = {}
 
-    def hook(_module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        recorded.append((inputs[0].detach(), output.detach()))
+    def keep(name: str, _layer: nn.Module, inputs: Any, output: Any) -> None:
+        calls.setdefault(name, []).append((inputs[0] if inputs else None, output))
 
-    handle = head.layer.register_forward_hook(hook)
-    try:
-        yield recorded
-    finally:
-        handle.remove()
+    with ExitStack() as stack:
+        for name, layer in layers.items():
+            stack.callback(layer.register_forward_hook(partial(keep, name)).remove)
+        yield calls
 
 
 def only_call(caller: str, head: Head, recorded: list[Call]) -> Call:
@@ -139,6 +130,34 @@ def only_call(caller: str, head: Head, recorded: list[Call]) -> Call:
     return recorded[0]
 
 
+def inner_layers(model: nn.Module, names: Sequence[str]) -> dict[str, nn.Module]:
+    """Return layers by name, as in ``model.named_modules()``."""
+    modules = {name: one for name, one in model.named_modules() if name}
+    for name in names:
+        if name not in modules:
+            near, rule = _check.near(name, [*modules]), "names in model.named_modules()"
+            _check.fail("extract", "layers", rule, repr(name), near)
+    return {name: modules[name] for name in names}
+
+
+def inner_features(names: Sequence[str], calls: Mapping[str, list[Call]]) -> Tensor:
+    """Return the means of the channels of layers, over pixels or tokens, in a row."""
+    rows = []
+    for name in names:
+        recorded = [made for _, made in calls.get(name, [])]
+        made = recorded[0] if len(recorded) == 1 else None
+        while isinstance(made, tuple | list) and made:  # blocks of transformers
+            made = made[0]
+        if not isinstance(made, Tensor) or made.ndim < 2:
+            rule = "called once per pass and return a tensor (n, channels, ...)"
+            got = f"{len(recorded)} calls, {[type(one).__name__ for one in recorded]}"
+            remedy = "Name the block that it is part of"
+            _check.fail("extract", f"layer {name!r}", rule, got, remedy)
+        made = made.transpose(1, 2) if made.ndim == 3 else made  # tokens
+        rows.append(made.flatten(2).mean(dim=2) if made.ndim > 2 else made)
+    return torch.cat(rows, dim=1)
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
     """Switch to evaluation mode without gradients, and back to each module's mode."""
@@ -150,3 +169,12 @@ def evaluating(model: nn.Module) -> Iterator[None]:
     finally:
         for module, mode in modes:
             module.training = mode
+
+
+def with_layer(model: nn.Module, name: str, layer: nn.Module) -> nn.Module:
+    """Put a layer in the place of the one of that name; return the model."""
+    if not name:
+        return layer
+    parent, _, last = name.rpartition(".")
+    setattr(model.get_submodule(parent), last, layer)
+    return model

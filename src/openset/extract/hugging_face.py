@@ -18,52 +18,44 @@ with needs("torch"):
     from torch.nn.functional import normalize
 
 _CALLER = "extract.load"
-_PROMPTS = ("a photo of a {}.",)
 _TEXTS_AT_ONCE = 256
-_KINDS = (
-    "a classifier of images or of sequences, a model like CLIP, or an embedding model "
-    "with embeddings of one size (hidden_size)"
-)
 
 
+@_extras.importing(_CALLER, "transformers")  # it imports its parts late
 def of_model(
     name: str,
     *,
     classes: Sequence[str] = (),
-    prompts: Sequence[str] = _PROMPTS,
+    prompts: Sequence[str] = ("a photo of a {}.",),
     pooling: str | None = None,
 ) -> Network:
     """Open a model by its name, or a folder of one."""
     hub = optional("transformers")
     try:
         config = hub.AutoConfig.from_pretrained(name)
-        made = next(iter(config.architectures or ()), "")
-        kind = getattr(hub, made, None)
-        about: dict[str, Any] = {"name": f"hf:{name}"}
-        names = config.id2label or {}
-        own = tuple(str(names[i]) for i in sorted(names))
-        if hasattr(kind, "get_image_features") and hasattr(kind, "get_text_features"):
-            about |= _of_images_and_texts(hub, name, classes, prompts)
-        elif made.endswith("ForImageClassification"):
-            model = hub.AutoModelForImageClassification.from_pretrained(name)
-            about |= {"model": model, "classes": own} | _of_images(hub, name)
-        elif made.endswith("ForSequenceClassification"):
-            model = hub.AutoModelForSequenceClassification.from_pretrained(name)
-            about |= {"model": model, "classes": own} | _of_texts(hub, name)
-        elif made.endswith("Model") and hasattr(config, "hidden_size"):
-            about |= _of_embeddings(hub, name, config, pooling)
-        else:
-            got = f"{name!r}, a {made or config.model_type}"
-            _check.fail(_CALLER, "network", _KINDS, got)
-    except ModuleNotFoundError as error:
-        if error.__cause__ is None:
-            raise
-        # Its parts are imported late; the cause says why that failed.
-        with _extras.fitting(_CALLER, "transformers"):
-            raise error.__cause__ from None
     except OSError as error:
         error.add_note(f"{_CALLER}: {name!r} must be a model, or a folder of one")
         raise
+    made = next(iter(config.architectures or ()), "")
+    kind = getattr(hub, made, None)
+    names = config.id2label or {}
+    about: dict[str, Any] = {"name": f"hf:{name}"}
+    if hasattr(kind, "get_image_features") and hasattr(kind, "get_text_features"):
+        about |= _of_images_and_texts(hub, name, classes, prompts)
+    elif made.endswith(("ForImageClassification", "ForSequenceClassification")):
+        about["model"] = getattr(hub, made).from_pretrained(name)
+        about["classes"] = tuple(str(names[i]) for i in sorted(names))
+        prepare = _of_images if "Image" in made else _of_texts
+        about |= prepare(hub, name)
+    elif made.endswith("Model") and hasattr(config, "hidden_size"):
+        about |= _of_embeddings(hub, name, config, pooling)
+    else:
+        rule = (
+            "a classifier of images or of sequences, a model like CLIP, or an "
+            "embedding model with embeddings of one size (hidden_size)"
+        )
+        got = f"{name!r}, a {made or config.model_type}"
+        _check.fail(_CALLER, "network", rule, got)
     return ModuleNetwork(**about)
 
 
@@ -93,14 +85,17 @@ def _of_texts(hub: Any, name: str) -> dict[str, Any]:
 def _of_embeddings(
     hub: Any, name: str, config: Any, pooling: str | None
 ) -> dict[str, Any]:
-    pooling = _usual_pooling(Path(name)) if pooling is None else pooling
-    _check.one_of(_CALLER, "pooling", pooling, ("mean", "cls"))
-    is_image = hasattr(config, "num_channels")
+    stated = Path(name) / "1_Pooling/config.json"  # of sentence-transformers
+    if pooling is None and stated.exists():
+        has_cls = json.loads(stated.read_text("utf-8")).get("pooling_mode_cls_token")
+        pooling = "cls" if has_cls else "mean"
+    pooling = _check.one_of(_CALLER, "pooling", pooling or "mean", ("mean", "cls"))
+    prepare = _of_images if hasattr(config, "num_channels") else _of_texts
     return {
         "model": _Embedded(hub.AutoModel.from_pretrained(name), pooling).eval(),
         "note": f"an embedding model, {pooling} pooling",
         "embeds": True,
-    } | (_of_images(hub, name) if is_image else _of_texts(hub, name))
+    } | prepare(hub, name)
 
 
 class _Embedded(nn.Module):
@@ -149,13 +144,6 @@ def pooled(states: Tensor, mask: Tensor | None, pooling: str) -> Tensor:
     return (states * weights).sum(dim=1) / weights.sum(dim=1).clamp_min(1)
 
 
-def _usual_pooling(folder: Path) -> str:
-    """Return the pooling that a folder of sentence-transformers states; else mean."""
-    stated = folder / "1_Pooling/config.json"
-    options = json.loads(stated.read_text("utf-8")) if stated.exists() else {}
-    return "cls" if options.get("pooling_mode_cls_token") else "mean"
-
-
 # Models of images and texts: names of classes make the last layer.
 
 
@@ -169,9 +157,8 @@ def _of_images_and_texts(
     if not all("{}" in prompt for prompt in prompts):
         rule = "texts with {} in place of the class, such as 'a photo of a {}.'"
         _check.fail(_CALLER, "prompts", rule, [*prompts])
-    model = hub.AutoModel.from_pretrained(name)
     words = hub.AutoTokenizer.from_pretrained(name)
-    made = ZeroShot(model, words, classes, prompts).eval()
+    made = ZeroShot(hub.AutoModel.from_pretrained(name), words, classes, prompts).eval()
     scale = f"{made.scale:.6g}"
     note = f"zero-shot: its logits are {scale} times the cosines of image and text"
     if scale != f"{MCM().temperature:.6g}":
@@ -196,19 +183,11 @@ class ZeroShot(nn.Module):
     """
 
     def __init__(
-        self,
-        model: nn.Module,
-        tokenizer: Any,
-        classes: Sequence[str],
-        prompts: Sequence[str],
+        self, model: Any, tokenizer: Any, classes: Sequence[str], prompts: Sequence[str]
     ) -> None:
         super().__init__()
-        self.model, self.tokenizer, self.prompts = model, tokenizer, tuple(prompts)
-        scale = getattr(model, "logit_scale", None)
-        if scale is None:
-            rule = "a model like CLIP or SigLIP, with a learned logit_scale"
-            _check.fail(_CALLER, "network", rule, f"a {type(model).__name__}")
-        self.scale = float(torch.exp(scale.detach()))
+        self.model, self.tokenizer, self.prompts = model, tokenizer, prompts
+        self.scale = float(torch.exp(model.logit_scale.detach()))
         texts = self.embedded(classes)
         self.head = nn.Linear(texts.shape[1], texts.shape[0])
         with torch.no_grad():
@@ -219,37 +198,30 @@ class ZeroShot(nn.Module):
         """Return the logits of preprocessed images, or of texts."""
         if texts is not None:
             return self.head(texts)
-        embedded = _embedding(self.model.get_image_features(**images))  # type: ignore[operator]
+        embedded = _embedding(self.model.get_image_features(**images))
         return self.head(normalize(embedded, dim=-1))
 
+    @torch.no_grad()
     def embedded(self, names: Sequence[str]) -> Tensor:
         """Return a unit embedding of each name: the mean over its prompts.
 
         Embeddings are normalised before the mean and after it, as CLIP's authors do.
         """
         texts = [prompt.replace("{}", one) for one in names for prompt in self.prompts]
-        parts = []
+        config, parts = self.model.config, []
+        # SigLIP was trained on texts padded to full length, and without a mask.
+        padding = "max_length" if "siglip" in str(config.model_type) else True
+        longest = config.text_config.max_position_embeddings
+        how = {"padding": padding, "max_length": longest}
         self.model.eval()
         for start in range(0, len(texts), _TEXTS_AT_ONCE):
-            tokens = self._tokens(texts[start : start + _TEXTS_AT_ONCE])
+            some = texts[start : start + _TEXTS_AT_ONCE]
+            tokens = self.tokenizer(some, return_tensors="pt", truncation=True, **how)
             tokens = tokens.to(next(self.model.parameters()).device)
-            with torch.no_grad():
-                found = _embedding(self.model.get_text_features(**tokens))  # type: ignore[operator]
+            found = _embedding(self.model.get_text_features(**tokens))
             parts.append(normalize(found.float(), dim=-1))
         unit = torch.cat(parts).reshape(len(names), len(self.prompts), -1)
         return normalize(unit.mean(dim=1), dim=-1)
-
-    def _tokens(self, texts: list[str]) -> Any:
-        config: Any = self.model.config
-        # SigLIP was trained on texts padded to full length, and without a mask.
-        is_siglip = "siglip" in str(config.model_type)
-        return self.tokenizer(
-            texts,
-            return_tensors="pt",
-            padding="max_length" if is_siglip else True,
-            max_length=config.text_config.max_position_embeddings,
-            truncation=True,
-        )
 
 
 def _embedding(found: Any) -> Tensor:

@@ -42,17 +42,16 @@ class LinearHead:
 
     def __post_init__(self) -> None:
         weight, bias = (np.asarray(one, np.float32) for one in (self.weight, self.bias))
-        names, n = tuple(map(str, self.classes)), len(bias)
+        names, shape = tuple(map(str, self.classes)), weight.shape
         if (
-            weight.ndim != 2
-            or bias.shape != weight.shape[:1]
-            or len(names) not in {0, n}
+            len(shape) != 2
+            or bias.shape != shape[:1]
+            or len(names) not in {0, *shape[:1]}
         ):
             rule = "of shapes (C, d) and (C,), with C names of classes or none"
-            got = f"{weight.shape}, {bias.shape} and {len(names)} names"
+            got = f"{shape}, {bias.shape} and {len(names)} names"
             _check.fail(_CALLER, "weight and bias", rule, got)
-        for name, value in (("weight", weight), ("bias", bias), ("classes", names)):
-            object.__setattr__(self, name, value)
+        vars(self).update(weight=weight, bias=bias, classes=names)
 
     def __repr__(self) -> str:
         n, width = self.weight.shape
@@ -70,18 +69,18 @@ class LinearHead:
         from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
         from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit  # noqa: PLC0415
 
-        caller = f"{_CALLER}.fit"
         outputs = outputs.take(~outputs.is_invalid)
         if outputs.features is None or outputs.labels is None:
             rule = "outputs with features and labels"
             remedy = "Give samples of known classes, such as a folder of images each"
-            _check.fail(caller, "outputs", rule, repr(outputs), remedy)
+            _check.fail("LinearHead.fit", "outputs", rule, repr(outputs), remedy)
         is_known = outputs.labels != UNKNOWN
         labels = outputs.labels[is_known]
         n, n_found = len(classes) or labels.max(initial=-1) + 1, np.unique(labels).size
         if n < 2 or n_found < n:
             rule = "samples of two classes or more, and of every class"
-            _check.fail(caller, "outputs", rule, f"{n_found} of {n} classes")
+            got = f"{n_found} of {n} classes"
+            _check.fail("LinearHead.fit", "outputs", rule, got)
         rows = np.asarray(outputs.features)[is_known].astype(np.float64)
         middle, spread = rows.mean(axis=0), rows.std(axis=0)
         spread[spread == 0] = 1.0
@@ -107,30 +106,22 @@ class LinearHead:
         head = {n: getattr(self, n) for n in ("weight", "bias", "classes")}
         return Outputs(**made, **head, **about)
 
-    def check_width(self, n: int) -> None:
-        """Raise unless it takes embeddings of `n` numbers."""
-        if self.weight.shape[1] != n:
-            got = f"one for {self.weight.shape[1]}"
-            _check.fail("extract.load", "head", f"for embeddings of {n} numbers", got)
-
     def module(self) -> Any:
         """Return it as a layer of torch."""
         import torch  # noqa: PLC0415  # not needed otherwise
 
         made = torch.nn.Linear(self.weight.shape[1], len(self.bias))
-        with torch.no_grad():
-            made.weight.copy_(torch.tensor(self.weight))
-            made.bias.copy_(torch.tensor(self.bias))
+        state = {"weight": torch.tensor(self.weight), "bias": torch.tensor(self.bias)}
+        made.load_state_dict(state)
         return made
 
     def save(self, path: str | Path) -> Path:
         """Write a ``.npz`` with weight, bias and the names of the classes."""
-        path = Path(path)
-        _check.ending(f"{_CALLER}.save", path, [".npz"])
+        _check.ending(f"{_CALLER}.save", Path(path), [".npz"])
         names = np.array(list(self.classes), dtype=np.str_)
         arrays = {"weight": self.weight, "bias": self.bias, "classes": names}
-        _npz.save(path, arrays)
-        return path
+        _npz.save(Path(path), arrays)
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -150,8 +141,8 @@ class LinearHead:
             rule = "a file with a weight (C, d) and a bias (C,), and no other weights"
             got = f"{path} with {', '.join(found) or 'others'}"
             _check.fail(caller, "head", rule, got, error=ArtefactError)
-        names = [str(one) for one in found.get("classes", ())]
-        return cls(weight=found["weight"], bias=found["bias"], classes=tuple(names))
+        names = tuple(found.get("classes", ()))
+        return cls(weight=found["weight"], bias=found["bias"], classes=names)
 
 
 def read_tensors(path: Path) -> dict[str, Any]:

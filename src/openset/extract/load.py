@@ -26,15 +26,9 @@ _KINDS = {
 def load(
     source: Any,
     *,
-    weights: str | Path | None = None,
     classes: Sequence[str] = (),
-    prompts: Sequence[str] = (),
     head: str | Path | LinearHead | None = None,
-    pooling: str | None = None,
-    side: int | None = None,
-    mean: Sequence[float] | None = None,
-    std: Sequence[float] | None = None,
-    plugins: Sequence[str] = (),
+    **options: Any,
 ) -> Network:
     """Open a trained network.
 
@@ -46,27 +40,28 @@ def load(
         embedding model, or a folder that `save_pretrained` wrote),
         ``"package.module:name"`` (a module, or a function that makes one; so open
         models of torchvision), or a module itself.
-    weights
-        For timm: a file of weights by name (``.safetensors``,
-        ``.pth``). Default: the published weights, from the cache or downloaded.
     classes
         Names of the outputs, if the network does not come with them. A model like CLIP
         needs them: it compares images with their texts.
-    prompts
-        For a model like CLIP: texts with ``{}`` in place of the class, whose embeddings
-        are averaged. Default: "a photo of a {}."
     head
         The last layer, or a file of it (see :class:`LinearHead`): for an embedding
         model, which has none, or in place of the network's last layer. An embedding
         model without one gives features and no logits, to fit a last layer on.
-    pooling
-        For an embedding model: "mean" over the tokens, or "cls", the first one.
-        Default: what the folder states (sentence-transformers), else "mean".
-    side, mean, std
-        For an ONNX file or a module: images are resized to this size, scaled to [0, 1],
-        and normalised per channel. Other networks come with their preparation.
-    plugins
-        For a folder of ``openset train``: training methods to import.
+    **options
+        For timm, `weights`: a file of weights by name (``.safetensors``, ``.pth``), in
+        place of the published weights (from the cache or downloaded).
+
+        For an ONNX file or a module, `side`, `mean`, `std`: images are resized to this
+        size, scaled to [0, 1], and normalised per channel. Other networks come with
+        their preparation.
+
+        For a model like CLIP, `prompts`: texts with ``{}`` in place of the class, whose
+        embeddings are averaged. Default: "a photo of a {}."
+
+        For an embedding model, `pooling`: "mean" over the tokens, or "cls", the first
+        one. Default: what the folder states (sentence-transformers), else "mean".
+
+        For a folder of ``openset train``, `plugins`: training methods to import.
 
     Examples
     --------
@@ -78,15 +73,14 @@ def load(
     >>> network.head
     LinearHead(12 features to 2 classes)
     """
-    given: dict[str, Any] = {"weights": weights, "prompts": prompts, "side": side}
-    given |= {"pooling": pooling, "mean": mean, "std": std, "plugins": plugins}
     key = _kind(source)
-    if key in {"hf", "run"}:  # names that others need not know
-        given["classes"] = classes
     named, module, function = _KINDS[key]
     opened = getattr(import_module(f"openset.{module}"), function)
-    given = {name: one for name, one in given.items() if one not in (None, (), [])}
-    for name in given.keys() - signature(opened).parameters:
+    given = {name: one for name, one in options.items() if one not in (None, (), [])}
+    takes = signature(opened).parameters
+    if classes and key in {"hf", "run"}:  # names that others need not know
+        given["classes"] = classes
+    for name in given.keys() - takes:
         _check.fail(_CALLER, name, f"left out for {named}", f"it for {source}")
     if not isinstance(head, LinearHead | None):
         head = LinearHead.load(head)
@@ -101,15 +95,15 @@ def _kind(source: Any) -> str:
     """Return what kind of network this names."""
     if hasattr(source, "named_modules"):
         return "module"
-    text, path = str(source), Path(str(source))
-    prefix, _, name = text.partition(":")
+    path = Path(str(source))
+    prefix, _, name = str(source).partition(":")
     if (path / "trained.json").exists():
         return "run"
     if path.suffix == ".onnx":
         return "onnx"
     if not name or path.exists():
-        rule = ", ".join(one for one, *_ in _KINDS.values())
         what = "" if path.exists() else ", which does not exist"
         what = ", a folder without trained.json" if path.is_dir() else what
-        _check.fail(_CALLER, "network", rule, f"{text!r}{what}")
+        rule = ", ".join(one for one, *_ in _KINDS.values())
+        _check.fail(_CALLER, "network", rule, f"{str(source)!r}{what}")
     return prefix if prefix in {"timm", "hf"} else "module"

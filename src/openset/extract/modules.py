@@ -11,7 +11,7 @@ from openset._optional import needs, optional
 from openset.extract import head as heads
 from openset.extract.linear_head import LinearHead, read_tensors
 from openset.extract.loader import extract
-from openset.extract.network import Batches, Network, Pixels, blank, listed
+from openset.extract.network import Batches, Network, Pixels, listed
 from openset.outputs import Outputs
 
 with needs("torch"):
@@ -41,21 +41,18 @@ class ModuleNetwork(Network):
     def with_head(self, layer: LinearHead) -> Network:
         """Return the network with another last layer."""
         model = copy.deepcopy(self.model)  # the caller's own stays as it is
-        last = replace(self, model=model)._last()
-        layer.check_width(last.layer.in_features)
-        if last.layer is model:
-            model = layer.module()
-        else:
-            parent, _, name = last.name.rpartition(".")
-            setattr(model.get_submodule(parent), name, layer.module())
-        return replace(self, model=model.eval(), classes=layer.classes, embeds=False)
+        last, made = replace(self, model=model)._last(), layer.module()
+        if made.in_features != last.layer.in_features:
+            rule = f"for embeddings of {last.layer.in_features} numbers"
+            _check.fail(_CALLER, "head", rule, f"one for {made.in_features}")
+        model = heads.with_layer(model, last.name, made).eval()
+        return replace(self, model=model, classes=layer.classes, embeds=False)
 
     def _last(self) -> heads.Head:
-        batch = self.prepare(["a" if self.kind == "text" else blank()])
-        is_named = isinstance(batch, Mapping)
-        arguments, keywords = ((), batch) if is_named else ((batch,), {})
-        run = self.model
-        return heads.found(_CALLER, run, lambda: run(*arguments, **keywords))
+        batch = self.prepare([self.blank])
+        named = batch if isinstance(batch, Mapping) else {}
+        unnamed = () if named else (batch,)
+        return heads.found(_CALLER, self.model, lambda: self.model(*unnamed, **named))
 
     def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
         """Run the module."""
@@ -63,21 +60,16 @@ class ModuleNetwork(Network):
             rule = "left out for a network without a last layer"
             remedy = "Fit one first, without the step, and give it: head="
             _check.fail("Network.apply", "step", rule, how["step"], remedy)
-        place = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        try:
-            model = self.model.to(torch.device(place))
-        except RuntimeError as error:
-            msg = f"Network.apply: device must be one of torch, got {place!r} ({error})"
-            raise ValueError(msg) from error
-        how |= {"device": place, "classes": self.classes, "features_only": self.embeds}
-        return extract(model, batches.of(8 if str(place) == "cpu" else 64), **how)
+        place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        model, rows = self.model.to(place), batches.of(8 if place.type == "cpu" else 64)
+        return extract(model, rows, device=place, features_only=self.embeds, **how)
 
     def traced(self) -> tuple[nn.Module, Tensor]:
         """Return a module from prepared images to logits, and an example."""
         if self.kind != "image":
             remedy = "Export the rejector alone, and give it the network's outputs"
             _check.fail(_CALLER, "network", "one for images", self.name, remedy)
-        batch = self.prepare([blank(), blank()])
+        batch = self.prepare([self.blank] * 2)
         if not isinstance(batch, Mapping):
             return self.model, batch
         (name, example), *_ = batch.items()
@@ -116,18 +108,15 @@ def of_module(
     first = next((one for one in model.modules() if isinstance(one, nn.Conv2d)), None)
     n_channels = len(mean or std or (0,) * 3) if first is None else first.in_channels
     pixels = Pixels(n_channels, side, mean, std)
+    about: dict[str, Any] = {"model": model, "std": pixels.std, **pixels.about}
     return ModuleNetwork(
-        name=name,
-        model=model,
-        transform=lambda images: torch.from_numpy(pixels(images)),
-        std=pixels.std,  # type: ignore[arg-type]
-        **pixels.about,
+        name=name, transform=lambda images: torch.from_numpy(pixels(images)), **about
     )
 
 
 def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
     """Open a model of timm, with its published weights or those of a file."""
-    timm = optional("timm")
+    timm, data = optional("timm"), optional("timm.data")
     model = timm.create_model(name, pretrained=weights is None)
     if weights is not None:  # not by timm, which would unpickle the file
         state = read_tensors(Path(weights))
@@ -138,7 +127,6 @@ def of_timm(name: str, *, weights: str | Path | None = None) -> Network:
             model = timm.create_model(name, num_classes=len(found))
         with _io.naming(Path(weights)):
             model.load_state_dict(state)
-    data = optional("timm.data")
     config = data.resolve_model_data_config(model)
     transform = data.create_transform(**config, is_training=False)
     said = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")

@@ -4,7 +4,6 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
 import numpy as np
@@ -12,16 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
 from openset._optional import optional
-from openset._types import UNKNOWN
 from openset.datasets import lazy_inputs
-from openset.datasets.lazy_inputs import Mended
 from openset.outputs import Invalid, Outputs, WithGaps
 
 if TYPE_CHECKING:
     from openset.extract.linear_head import LinearHead
 
 _CALLER = "Network.apply"
-_MODES = {1: "L", 3: "RGB"}  # of Pillow, by the number of channels
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -80,6 +76,11 @@ class Network:
         """Names of the layers, and their kinds; none of an ONNX file."""
         return {}
 
+    @property
+    def blank(self) -> Any:
+        """A sample without content, to try the network with."""
+        return "a" if self.kind == "text" else np.zeros((64, 64, 3), np.uint8)
+
     def without_head(self) -> Self:
         """Return the network as one that gives features only, for `LinearHead.fit`."""
         return replace(self, embeds=True, classes=())
@@ -100,7 +101,7 @@ class Network:
         """
         # A model of images and texts takes both.
         if self.kind == "image" and not isinstance(inputs[0], str):
-            return self.transform([as_image(one, self.mode) for one in inputs])
+            inputs = [as_image(one, self.mode) for one in inputs]
         return self.transform(list(inputs))
 
     def apply(
@@ -108,16 +109,11 @@ class Network:
         inputs: Any,
         *,
         labels: ArrayLike | None = None,
-        groups: Any = None,
-        ids: Any = None,
-        unknown: bool = False,
-        out: str | Path | None = None,
         step: Any = None,
-        layers: Sequence[str] = (),
         batch_size: int | None = None,
         device: Any = None,
         invalid: Invalid = "error",
-        progress: bool = True,
+        **about: Any,
     ) -> Outputs:
         """Return the outputs of images or texts.
 
@@ -126,8 +122,8 @@ class Network:
         inputs
             Images (arrays (h, w, 3) or (h, w) of bytes, or images of Pillow), texts,
             or rows of numbers.
-        labels, groups, ids, unknown, out, layers
-            As in :func:`openset.extract.extract`.
+        labels
+            ``0..C-1``, or -1.
         step
             As in :func:`openset.extract.extract`. Its `epsilon` is meant for pixels in
             [0, 1], unless it has its own `std`.
@@ -140,8 +136,9 @@ class Network:
             As in :func:`openset.extract.extract`. With ``"keep"`` an image file that is
             damaged, or not an image, gets a row of NaN; it is in no batch, so that the
             others have the outputs they have without it.
-        progress
-            Show a progress bar, if standard error is a terminal.
+        **about
+            groups, ids, unknown, out, layers and progress, as in
+            :func:`openset.extract.extract`.
         """
         _check.one_of(_CALLER, "invalid", invalid, get_args(Invalid))
         if len(inputs) == 0:
@@ -150,12 +147,9 @@ class Network:
             _check.positive_int(_CALLER, "batch_size", batch_size)
         if step is not None and step.std is None and self.std is not None:
             step = replace(step, std=self.std)
-        if unknown:
-            labels = np.full(len(inputs), UNKNOWN)
         batches = Batches(self, inputs, labels, batch_size, invalid == "keep")
-        how: dict[str, Any] = {"groups": groups, "ids": ids, "out": out, "step": step}
-        how |= {"layers": layers, "invalid": invalid, "progress": progress}
-        return self.outputs(batches, device=device, **how)
+        about = {"progress": True, "invalid": invalid, "classes": self.classes, **about}
+        return self.outputs(batches, device=device, step=step, **about)
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,67 +170,63 @@ class Batches:
         return math.ceil(len(self.inputs) / (self.size or 1))
 
     def __iter__(self) -> Iterator[Any]:
-        mended = Mended(self.inputs)
-        inputs = mended if self.keeps_damaged else self.inputs
-        start = 0
         samples: list[Any] = []
-        for row in range(len(inputs)):
-            sample = inputs[row]
-            if row in mended.damaged:
+        is_read: list[bool] = []  # of the rows since the last batch
+        for row in range(len(self.inputs)):
+            try:
+                sample = self.inputs[row]
+            except lazy_inputs.DamagedImageError:
+                if not self.keeps_damaged:
+                    raise
+                is_read.append(False)
                 continue
             if len(samples) == self.size:  # damaged ones behind it are with it
-                yield self._batch(samples, range(start, row), mended.damaged)
-                start, samples = row, []
+                yield self._batch(samples, row, is_read)
+                samples, is_read = [], []
             samples.append(sample)
-        yield self._batch(samples, range(start, len(inputs)), mended.damaged)
+            is_read.append(True)
+        yield self._batch(samples, len(self.inputs), is_read)
 
-    def _batch(self, samples: list[Any], rows: range, damaged: set[int]) -> Any:
-        made = self.network.prepare(samples or [blank()])
+    def _batch(self, samples: list[Any], end: int, is_read: list[bool]) -> Any:
+        made = self.network.prepare(samples or [self.network.blank])
         batch: Any = dict(made) if isinstance(made, Mapping) else (made,)
         if self.labels is not None:
-            labels = np.asarray(self.labels)[rows.start : rows.stop]
+            labels = np.asarray(self.labels)[end - len(is_read) : end]
             is_named = isinstance(batch, dict)
             batch = batch | {"labels": labels} if is_named else (*batch, labels)
-        is_read = np.array([row not in damaged for row in rows])
-        return batch if is_read.all() else WithGaps(batch, is_read)
+        return batch if all(is_read) else WithGaps(batch, np.array(is_read))
 
 
-@dataclass(frozen=True)
 class Pixels:
     """Resize, scale to [0, 1] and normalise, for a network that does not say how.
 
     Bytes stay bytes.
     """
 
-    n_channels: int
-    side: int | None = None
-    mean: Sequence[float] | None = None
-    std: Sequence[float] | None = None
-    dtype: str = "float32"
-
-    def __post_init__(self) -> None:
-        n = self.n_channels
-        if n not in _MODES:
+    def __init__(
+        self,
+        n_channels: int,
+        side: int | None = None,
+        mean: Sequence[float] | None = None,
+        std: Sequence[float] | None = None,
+        dtype: str = "float32",
+    ) -> None:
+        if n_channels not in (1, 3):
             rule = "one for grey or RGB images, of 1 or 3 channels"
-            _check.fail("extract.load", "network", rule, f"one for {n}")
-        given = {"mean": self.mean or (0.0,) * n, "std": self.std or (1.0,) * n}
-        for name, values in given.items():
-            if len(values) != n or (name == "std" and min(values) <= 0):
-                rule = f"{n} numbers, one per channel, std positive"
-                _check.fail("extract.load", name, rule, tuple(values))
-            object.__setattr__(self, name, tuple(values))
-
-    @property
-    def about(self) -> dict[str, Any]:
-        """What a :class:`Network` says about it."""
-        size = "of one size" if self.side is None else f"resized to {self.side} pixels"
+            _check.fail("extract.load", "network", rule, f"one for {n_channels}")
+        self.side, self.dtype = side, dtype
+        self.mean = tuple(mean or (0.0,) * n_channels)
+        self.std = tuple(std or (1.0,) * n_channels)
+        for name, values in (("mean", self.mean), ("std", self.std)):
+            if len(values) != n_channels or (name == "std" and min(values) <= 0):
+                rule = f"{n_channels} numbers, one per channel, std positive"
+                _check.fail("extract.load", name, rule, values)
+        size = "of one size" if side is None else f"resized to {side} pixels"
         scaled = f"scaled to [0, 1], mean {self.mean}, std {self.std}"
-        scaled = "as bytes" if self.dtype == "uint8" else scaled
-        colour = "grey" if self.n_channels == 1 else "RGB"
-        return {
-            "preprocessing": f"{colour}, {size}, {scaled}",
-            "mode": _MODES[self.n_channels],
-        }
+        scaled = "as bytes" if dtype == "uint8" else scaled
+        colour, mode = ("grey", "L") if n_channels == 1 else ("RGB", "RGB")
+        # What a network says about it.
+        self.about = {"preprocessing": f"{colour}, {size}, {scaled}", "mode": mode}
 
     def __call__(self, images: list[Any]) -> NDArray[Any]:
         """Return the pixels of images, shape (n, channels, h, w)."""
@@ -250,23 +240,15 @@ class Pixels:
         pixels = rows.transpose(0, 3, 1, 2)
         if self.dtype == "uint8":
             return np.ascontiguousarray(pixels)
-        scaled = pixels.astype(np.float32) / np.float32(255)
-        mean, std = (
-            np.array(one, np.float32)[:, None, None] for one in (self.mean, self.std)
-        )
-        return (scaled - mean) / std
-
-
-def blank() -> NDArray[np.uint8]:
-    """Return a blank image, to try a network with."""
-    return np.zeros((64, 64, 3), np.uint8)
+        given = (np.array(one, np.float32) for one in (self.mean, self.std))
+        mean, std = (one[:, None, None] for one in given)
+        return (pixels.astype(np.float32) / np.float32(255) - mean) / std
 
 
 def as_image(one: Any, mode: str = "RGB") -> Any:
     """Return an image as one of Pillow, in colour or grey."""
-    pillow = optional("PIL.Image", "vision")
     if isinstance(one, np.ndarray):
-        one = pillow.fromarray(one.squeeze())
+        one = optional("PIL.Image", "vision").fromarray(one.squeeze())
     return lazy_inputs.converted(one, mode)
 
 

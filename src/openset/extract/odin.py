@@ -58,15 +58,10 @@ class Odin:
     std: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        t = _check.number("Odin", "temperature", self.temperature, low=0, open_low=True)
-        object.__setattr__(self, "temperature", t)
-        epsilon = _check.number("Odin", "epsilon", self.epsilon, low=0)
-        object.__setattr__(self, "epsilon", epsilon)
-        if self.std is not None:
-            std = [
-                _check.number("Odin", "std", n, low=0, open_low=True) for n in self.std
-            ]
-            object.__setattr__(self, "std", tuple(std))
+        _check.number("Odin", "temperature", self.temperature, low=0, open_low=True)
+        _check.number("Odin", "epsilon", self.epsilon, low=0)
+        for divisor in self.std or ():
+            _check.number("Odin", "std", divisor, low=0, open_low=True)
 
     @property
     def words(self) -> str:
@@ -79,25 +74,29 @@ class Odin:
         >>> Odin.of(Odin(std=(0.5, 0.25)).words) == Odin(std=(0.5, 0.25))
         True
         """
-        std = "" if self.std is None else f",std={' '.join(map(str, self.std))}"
-        return f"odin:temperature={self.temperature},epsilon={self.epsilon}{std}"
+        std = " ".join(str(float(one)) for one in self.std or ())
+        numbers = {"temperature": self.temperature, "epsilon": self.epsilon}
+        words = ",".join(f"{name}={float(one)}" for name, one in numbers.items())
+        return f"odin:{words}" + f",std={std}" * bool(std)
 
     @classmethod
     def of(cls, words: str) -> "Odin":
         """Make the step that :attr:`words` describes; "odin" alone: the defaults."""
         name, _, rest = words.partition(":")
         try:
-            given: dict[str, Any] = dict(
-                one.split("=") for one in rest.split(",") if one
-            )
+            given: Any = dict(one.split("=") for one in rest.split(",") if one)
             if "std" in given:
                 given["std"] = tuple(map(float, given["std"].split()))
-            if name == "odin":
-                given |= {k: float(x) for k, x in given.items() if k != "std"}
-                return cls(**given)
-        except (ValueError, TypeError) as error:
-            raise _no_step(words) from error
-        raise _no_step(words)
+            for key in given.keys() - {"std"}:
+                given[key] = float(given[key])
+            made = cls(**given) if name == "odin" else None
+        except (ValueError, TypeError):
+            made = None
+        if made is None:
+            rule = "that of ODIN, odin:temperature=NUMBER,epsilon=NUMBER"
+            remedy = "Only the code that perturbed the inputs can perturb others"
+            _check.fail("Odin.of", "step", rule, repr(words), remedy)
+        return made
 
     def moved(
         self, model: nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
@@ -107,24 +106,25 @@ class Odin:
         Weights collect no gradients.
         """
         given: dict[Any, Any] = dict(enumerate(arguments)) | dict(keywords)
-
-        def called() -> tuple[tuple[Any, ...], dict[str, Any]]:
-            named = {k: one for k, one in given.items() if isinstance(k, str)}
-            return tuple(given[i] for i in range(len(arguments))), named
-
-        kinds = {k: one.dtype for k, one in given.items() if isinstance(one, Tensor)}
-        places = [k for k, kind in kinds.items() if kind.is_floating_point]
+        tensors = {k: one for k, one in given.items() if isinstance(one, Tensor)}
+        places = [k for k, one in tensors.items() if one.is_floating_point()]
         if len(places) != 1:
             rule = "one tensor of real numbers, which can be changed by a small step"
             remedy = (
                 "Convert bytes of images to numbers in the loader. Texts cannot be "
                 "changed by a step: the numbers of their tokens have no gradient"
             )
-            _check.fail("Odin", "inputs", rule, [*kinds.values()], remedy, TypeError)
+            got = [one.dtype for one in tensors.values()]
+            _check.fail("Odin", "inputs", rule, got, remedy, TypeError)
         inputs = given[places[0]]
+
+        def called(changed: Tensor) -> tuple[tuple[Any, ...], dict[str, Any]]:
+            named = given | {places[0]: changed}
+            return tuple(named.pop(i) for i in range(len(arguments))), named
+
         with torch.inference_mode(mode=False), torch.enable_grad():
-            given[places[0]] = start = inputs.detach().clone().requires_grad_()
-            positional, named = called()
+            start = inputs.detach().clone().requires_grad_()
+            positional, named = called(start)
             logits = logits_of("Odin", model(*positional, **named)) / self.temperature
             best = logits.log_softmax(dim=-1).amax(dim=-1)
             (gradient,) = torch.autograd.grad(best.sum(), start)
@@ -132,19 +132,4 @@ class Odin:
         if self.std is not None:
             shape = (1, -1, *[1] * (step.ndim - 2))
             step = step / step.new_tensor(self.std).reshape(shape)
-        given[places[0]] = inputs + self.epsilon * step
-        return called()
-
-
-def _no_step(words: str) -> ValueError:
-    rule = "that of ODIN, odin:temperature=NUMBER,epsilon=NUMBER"
-    remedy = "Only the code that perturbed the inputs can perturb others"
-    text = _check.must(
-        rule, caller="Odin.of", name="step", got=repr(words), remedy=remedy
-    )
-    return ValueError(text)
-
-
-def words_of(step: Any) -> str:
-    """Return the words of a step; for a step of the caller's own, its class."""
-    return "" if step is None else str(getattr(step, "words", type(step).__name__))
+        return called(inputs + self.epsilon * step)

@@ -11,8 +11,8 @@ import numpy as np
 from openset import _check
 from openset._optional import needs, optional
 from openset._types import ArtefactError
-from openset.extract.gather import Arrays, gather
 from openset.extract.linear_head import LinearHead
+from openset.extract.loop import Arrays, gather
 from openset.extract.network import Batches, Network, Pixels
 from openset.outputs import Outputs
 
@@ -45,15 +45,12 @@ def logits_of(
     model: ModelProto, name: str | None = None, *, caller: str = _CALLER
 ) -> str:
     """Return the name of the tensor with the logits: the output, or that of `name`."""
-    outputs = [output.name for output in model.graph.output]
-    makers = _makers(model)
-    if name is not None and name in makers:
-        return name
-    if name is not None or (len(outputs) != 1 and "logits" not in outputs):
+    outputs, makers = [output.name for output in model.graph.output], _makers(model)
+    found = name or ("logits" if len(outputs) > 1 else outputs[0])
+    if found not in (makers if name else outputs):
         rule = f"the name of one of its tensors ({', '.join(outputs[-12:])})"
         _check.fail(caller, "logits", rule, repr(name))
-    found = outputs[0] if len(outputs) == 1 else "logits"
-    node = _before_same(found, makers)
+    node = None if name else _before_same(found, makers)
     if node is not None and node.op_type in _PROBABILITIES:
         got = f"{found!r}, the {node.op_type} of {node.input[0]!r}"
         remedy = "Name the tensor the rejector was calibrated on: logits=..."
@@ -64,48 +61,41 @@ def logits_of(
 def input_of_head(model: ModelProto, logits: str, *, caller: str = _CALLER) -> str:
     """Return the input of the last linear layer: the features."""
     node, _ = _last_layer(model, logits)
-    if node is None or node.op_type not in _LINEAR:
-        kind = "nothing" if node is None else f"a {node.op_type}"
-        got = f"none found: {logits!r} is the output of {kind}"
+    if node is None:
         rule, remedy = "the input of its last linear layer", "Name it: features=..."
-        _check.fail(caller, "features", rule, got, remedy)
+        _check.fail(caller, "features", rule, f"none found before {logits!r}", remedy)
     return str(node.input[0])
 
 
 def weights_of_head(model: ModelProto, logits: str) -> Arrays:
     """Return weight and bias of the last linear layer, if the file has them."""
     node, added = _last_layer(model, logits)
-    if node is None or node.op_type not in _LINEAR:
-        return {}
+    own = [] if node is None else [*node.input[1:3]]
     values = _constants(model)
-    names = [node.input[1], *added]
-    if not all(name in values for name in names):
+    if node is None or not values.keys() >= {*own, *added}:
         return {}
+    weight, *biases = (numpy_helper.to_array(values[name]) for name in own + added)
     options = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    weight, *biases = (numpy_helper.to_array(values[name]) for name in names)
-    weight = weight * weight.dtype.type(options.get("alpha", 1))
+    number = weight.dtype.type
+    weight = weight * number(options.get("alpha", 1))
     weight = weight if options.get("transB") else weight.T
+    if len(own) == 2:
+        biases[0] = biases[0] * number(options.get("beta", 1))
     bias = np.zeros(len(weight), weight.dtype)
     for one in biases:
-        bias = bias + one.ravel() * one.dtype.type(options.get("beta", 1))
+        bias = bias + one.ravel()
     return {"weight": weight.copy(), "bias": bias}
 
 
-def _last_layer(
-    model: ModelProto, logits: str
-) -> tuple[NodeProto | None, Sequence[str]]:
-    """Search back from the logits to the last linear layer, and what is added to it.
-
-    Its node is a Gemm or a MatMul if there is one, else what was found instead.
-    """
+def _last_layer(model: ModelProto, logits: str) -> tuple[NodeProto | None, list[str]]:
+    """Return the Gemm or MatMul that makes the logits, and what is added to it."""
     makers, values = _makers(model), _constants(model)
-    node = _before_same(logits, makers)
-    if node is None or node.op_type != "Add":
-        return node, [] if node is None else list(node.input[2:3])
-    # x W + b, the bias on either side.
-    before = [name for name in node.input if name not in values]
-    added = [name for name in node.input if name in values]
-    return _before_same(before[0], makers) if len(before) == 1 else None, added
+    node, added = _before_same(logits, makers), []
+    if node is not None and node.op_type == "Add":  # the bias on either side
+        added = [name for name in node.input if name in values]
+        before = [name for name in node.input if name not in values]
+        node = _before_same(before[0], makers) if len(before) == 1 else None
+    return (node if node is not None and node.op_type in _LINEAR else None), added
 
 
 def _makers(model: ModelProto) -> dict[str, NodeProto]:
@@ -131,7 +121,6 @@ def _before_same(name: str, makers: Mapping[str, NodeProto]) -> NodeProto | None
 class OnnxNetwork(Network):
     """A session of onnxruntime that gives logits and features, on the CPU."""
 
-    input: str
     weights: Arrays = field(default_factory=dict)
 
     @property
@@ -144,20 +133,19 @@ class OnnxNetwork(Network):
     def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
         """Run the session."""
         del device
-        step, layers = how.pop("step"), how.pop("layers")
-        if step is not None or layers:
+        if changes := how["step"] or how.pop("layers", ()):
             rule = "left out for an ONNX file, which has no gradients and no layers"
             remedy = "Load the network in PyTorch"
-            _check.fail("Network.apply", "step, layers", rule, step or layers, remedy)
+            _check.fail("Network.apply", "step, layers", rule, changes, remedy)
+        (named,) = self.model.get_inputs()
 
         def forward(inputs: Any) -> Arrays:
-            logits, features = self.model.run(None, {self.input: inputs})
+            logits, features = self.model.run(None, {named.name: inputs})
             made = {} if self.embeds else {"logits": logits}
             return made | {"features": features.reshape(len(features), -1)}
 
-        rows = batches.of(64)
-        how |= {"classes": self.classes} | ({} if self.embeds else self.weights)
-        return gather(forward, rows, total=len(rows), **how)
+        rows, head = batches.of(64), {} if self.embeds else self.weights
+        return gather(forward, rows, total=len(rows), head=head, **how)
 
     def traced(self) -> tuple[Any, Any]:
         """Return the file."""
@@ -193,21 +181,19 @@ def of_onnx(
     session = runtime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    inputs = session.get_inputs()
-    shapes = [len(one.shape) for one in inputs if one.type in _TYPES]
-    if len(inputs) != 1 or shapes not in ([2], [4]):
+    first, *others = session.get_inputs()
+    shape, dtype = first.shape, _TYPES.get(first.type, "")
+    if others or len(shape) not in (2, 4) or not dtype:
         kinds = " or ".join(_TYPES.values())
         rule = f"one with one input (n, 3, h, w), (n, 1, h, w) or (n, d), of {kinds}"
-        got = ", ".join(f"{i.name} {i.shape} of {i.type}" for i in inputs)
+        got = ", ".join(f"{i.name} {i.shape} of {i.type}" for i in (first, *others))
         _check.fail(_CALLER, str(path), rule, got, error=ArtefactError)
-    dtype, shape = _TYPES[inputs[0].type], inputs[0].shape
     about: dict[str, Any] = {"name": str(path), "model": session}
-    about |= {"input": inputs[0].name, "weights": weights_of_head(model, logits)}
+    about["weights"] = weights_of_head(model, logits)
     if len(shape) == 2:
-        return OnnxNetwork(
-            kind="table", transform=lambda rows: np.asarray(rows, dtype), **about
-        )
+        about["transform"] = lambda rows: np.asarray(rows, dtype)
+        return OnnxNetwork(kind="table", **about)
     side = shape[-1] if side is None and isinstance(shape[-1], int) else side
     n_channels = shape[1] if isinstance(shape[1], int) else 3
     pixels = Pixels(n_channels, side, mean, std, dtype)
-    return OnnxNetwork(transform=pixels, **pixels.about, **about)
+    return OnnxNetwork(transform=pixels, **about | pixels.about)

@@ -12,11 +12,9 @@ from openset import _check
 from openset._xp import to_numpy
 from openset.datasets import lazy_inputs
 from openset.extract import LinearHead, Network
-from openset.extract.gather import Arrays, gather
-from openset.extract.head import evaluating
-from openset.extract.layers import recording_layers
+from openset.extract.head import evaluating, inner_features, inner_layers, recording
+from openset.extract.loop import Arrays, gather
 from openset.extract.network import Batches
-from openset.extract.odin import words_of
 from openset.outputs import Outputs
 from openset.train.augment import Pipeline
 from openset.train.batches import as_tensor, blank
@@ -84,6 +82,11 @@ class RunNetwork(Network):
         named = self.model.backbone.named_modules()
         return {name: type(one).__name__ for name, one in named if name}
 
+    @property
+    def blank(self) -> Any:
+        """A black image of the size in training."""
+        return np.zeros((*self.model.shape[1:], 3), np.uint8)
+
     def prepare(self, inputs: Sequence[Any]) -> Tensor:
         """Return a batch for the module: bytes of images, or rows."""
         shape, is_image = self.model.shape, self.kind == "image"
@@ -97,11 +100,11 @@ class RunNetwork(Network):
             _check.fail(_CALLER, "inputs", f"{what}, as in training", got)
         return tensor
 
-    def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
+    def outputs(
+        self, batches: Batches, *, device: Any, layers: Sequence[str] = (), **how: Any
+    ) -> Outputs:
         """Run the network, in batches as in training."""
-        step, layers = how.pop("step"), how.pop("layers")
-        learner, std = self.model.learner, self.model.pipeline.std
-        words = words_of(step)
+        step, std = how["step"], self.model.pipeline.std
         if self.kind == "image" and step is not None and step.std is None and std:
             step = replace(step, std=tuple(std))  # of pixels in [0, 1]
         if lazy_inputs.is_lazy(batches.inputs):
@@ -111,25 +114,21 @@ class RunNetwork(Network):
         model = self.model.to(
             device or ("cuda" if torch.cuda.is_available() else "cpu")
         )
-        with evaluating(model), recording_layers(model.backbone, layers) as inner:
+        recorded = recording(inner_layers(model.backbone, layers))
+        with evaluating(model), recorded as calls:
 
             def forward(inputs: Tensor) -> Arrays:
-                inputs = model.prepared(inputs.to(learner.device))
+                inputs = model.prepared(inputs.to(model.learner.device))
                 if step is not None:
                     (inputs,), _ = step.moved(model, (inputs,), {})
-                inner.clear()
-                features, response = learner.respond(inputs)
-                features = inner.features(layers) if layers else features
+                calls.clear()
+                features, response = model.learner.respond(inputs)
+                features = inner_features(layers, calls) if layers else features
                 found = {"logits": response.logits, "features": features}
                 return {name: to_numpy(one.float()) for name, one in found.items()}
 
-            head = {} if layers else head_of(learner)
-            about: dict[str, Any] = {
-                "classes": self.classes,
-                "input_step": words,
-                **head,
-            }
-            return gather(forward, batches, total=len(batches), **about, **how)
+            head = {} if layers else head_of(model.learner)
+            return gather(forward, batches, total=len(batches), head=head, **how)
 
     def traced(self) -> tuple[Any, Any]:
         """Return the module and an example."""

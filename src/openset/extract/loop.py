@@ -1,9 +1,9 @@
-"""Outputs from batches, which are kept in memory or appended to ``.npy`` files."""
+"""The loop that runs every network: batches in, `Outputs` out."""
 
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -24,13 +24,15 @@ def gather(
     batches: Iterable[Any],
     *,
     total: int | None = None,
+    head: Arrays | None = None,
     out: str | Path | None = None,
+    classes: Iterable[str] = (),
     groups: Any = None,
     ids: Any = None,
     unknown: bool = False,
+    step: Any = None,
     invalid: Invalid = "error",
-    progress: bool = False,
-    **about: Any,
+    progress: bool = True,
 ) -> Outputs:
     """Run a network on batches, and put what it makes together as `Outputs`.
 
@@ -41,27 +43,32 @@ def gather(
     batches
         As :func:`openset.extract.extract` takes them; some perhaps `WithGaps`.
     total
-        Number of batches, if it is known.
-    **about
-        Further fields of the outputs: weight, bias, classes, input_step.
+        Number of batches.
+    head
+        Weight and bias of the last layer.
+    step
+        What `forward` does to its inputs.
 
-    The others are those of :func:`openset.extract.extract`.
+    The others are as in :func:`openset.extract.extract`.
     """
+    words = "" if step is None else getattr(step, "words", type(step).__name__)
+    about: dict[str, Any] = {"classes": tuple(classes), "input_step": words}
+    about |= head or {}
     names: list[Any] = []
-    with ExitStack() as stack:
-        rows = _Rows(out, stack)
+    where = nullcontext() if out is None else replacing(Path(out), caller="extract")
+    with where as folder:
+        rows = _Rows(folder)
         for batch in bar(batches, "extracting", total=total, show=progress):
             inputs, named, labels, more = parts_of(batch)
             made = forward(*inputs, **named)
             made = batch.filled(made) if isinstance(batch, WithGaps) else made
             n = len(made["features"])
-            labels = np.full(n, UNKNOWN) if unknown else labels
+            if unknown:
+                labels = np.full(n, UNKNOWN)
             if labels is not None:
-                labels = _check.labels(
-                    "extract", "labels", _xp.to_numpy(labels), lowest=-1
-                )
-                _check.same_length("extract", {"inputs": n, "labels": labels.size})
-                made["labels"] = labels
+                labels = _xp.to_numpy(labels)
+                made["labels"] = _check.labels("extract", "labels", labels, lowest=-1)
+                _check.same_length("extract", {"inputs": n, "labels": len(labels)})
             names.extend(() if more is None else more)
             rows.append(n, made)
         if not rows.n:
@@ -71,9 +78,15 @@ def gather(
         for name, values in given.items():
             if values is not None:
                 about[name] = _check.names("extract", name, values)
-        rows.finish(about)
-    if out is None:
-        return Outputs(**rows.arrays(), **about, invalid=invalid)
+        if folder is None or out is None:
+            arrays = {name: np.concatenate(parts) for name, parts in rows.parts.items()}
+            return Outputs(**arrays, **about, invalid=invalid)
+        for name in rows.kinds:
+            rows.put_header(folder / f"{name}.npy")
+        for name in [one for one, x in about.items() if isinstance(x, np.ndarray)]:
+            np.save(folder / f"{name}.npy", about.pop(name), allow_pickle=False)
+        put_about(folder, about)
+        Outputs.load(folder, invalid="keep")  # raises for groups of another length
     return Outputs.load(Path(out), invalid=invalid)
 
 
@@ -97,50 +110,30 @@ class _Rows:
     only at the end, can be written over.
     """
 
-    def __init__(self, out: str | Path | None, stack: ExitStack) -> None:
-        self.n, self._stack = 0, stack
-        self._parts: dict[str, list[NDArray[Any]]] = {}
-        self._kinds: dict[str, Any] = {}
-        self._streams: dict[str, IO[bytes]] = {}
-        self._folder: Path | None = None
-        if out is not None:
-            found = replacing(Path(out), caller="extract")
-            self._folder = stack.enter_context(found)
+    def __init__(self, folder: Path | None) -> None:
+        self.n, self.folder = 0, folder
+        self.parts: dict[str, list[NDArray[Any]]] = {}
+        self.kinds: dict[str, Any] = {}
 
     def append(self, n: int, batch: Arrays) -> None:
         """Take one batch."""
         for name, array in batch.items():
             kind = array.dtype, array.shape[1:]
-            if self._kinds.setdefault(name, kind) != kind:
-                _check.fail("extract", name, f"{self._kinds[name]} as before", kind)
-            if self._folder is None:
-                self._parts.setdefault(name, []).append(array)
+            if self.kinds.setdefault(name, kind) != kind:
+                _check.fail("extract", name, f"{self.kinds[name]} as before", kind)
+            if self.folder is None:
+                self.parts.setdefault(name, []).append(array)
                 continue
-            if name not in self._streams:
-                stream = (self._folder / f"{name}.npy").open("wb")
-                self._streams[name] = self._stack.enter_context(stream)
-                self._head(name)
-            self._streams[name].write(np.ascontiguousarray(array).tobytes())
+            path = self.folder / f"{name}.npy"
+            if not self.n:
+                self.put_header(path)
+            with path.open("ab") as stream:
+                stream.write(np.ascontiguousarray(array).tobytes())
         self.n += n
 
-    def finish(self, about: dict[str, Any]) -> None:
-        """Write the number of rows into the files, and what is not one per sample."""
-        if self._folder is None:
-            return
-        for name, stream in self._streams.items():
-            stream.seek(0)
-            self._head(name)
-            stream.flush()
-        for name in [one for one, x in about.items() if isinstance(x, np.ndarray)]:
-            np.save(self._folder / f"{name}.npy", about.pop(name), allow_pickle=False)
-        put_about(self._folder, about)
-        Outputs.load(self._folder, invalid="keep")  # groups of another length
-
-    def _head(self, name: str) -> None:
-        dtype, shape = self._kinds[name]
+    def put_header(self, path: Path) -> None:
+        """Write the number of rows, so far, to a file."""
+        dtype, shape = self.kinds[path.stem]
         facts = {"descr": dtype.str, "fortran_order": False, "shape": (self.n, *shape)}
-        npy.write_array_header_1_0(self._streams[name], facts)
-
-    def arrays(self) -> Arrays:
-        """Return the arrays that are in lists, one row per sample."""
-        return {name: np.concatenate(parts) for name, parts in self._parts.items()}
+        with path.open("r+b" if self.n else "wb") as stream:
+            npy.write_array_header_1_0(stream, facts)

@@ -7,18 +7,25 @@ Formulas become MathML, which browsers draw themselves: pages fetch nothing.
 
 import importlib
 import inspect
+import json
+import os
 import pkgutil
 import re
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 from docutils import nodes
 from latex2mathml.converter import convert
 from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
 
 import openset
 
 DOCS = Path(__file__).parent
+CLAIMS = DOCS.parent / "benchmarks" / "results"
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the notebooks' networks are small
 
 project, version = "openset", openset.__version__
 author = "The openset developers"
@@ -29,7 +36,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["gallery/*.md5", "**/sg_execution_times.rst"]
+exclude_patterns = ["gallery/*.md5", "**/sg_execution_times.rst", "site"]
 autodoc_mock_imports = ["torchmetrics", "transformers"]  # slow, and need not import
 suppress_warnings = ["config.cache"]
 default_role = "code"
@@ -41,6 +48,9 @@ autodoc_typehints = "signature"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88
 numpydoc_show_class_members = False
+autodoc_default_options = {  # scikit-learn's own
+    "exclude-members": "set_fit_request, set_score_request, get_metadata_routing"
+}
 html_math_renderer = "mathml"
 
 html_theme = "pydata_sphinx_theme"
@@ -72,31 +82,119 @@ sphinx_gallery_conf = {
 
 
 def api_pages() -> None:
-    """Write a page for each public module: `.. automodule::` and its title."""
+    """Write a page for each public module."""
     home = importlib.import_module("openset.integrations").__path__
     guests = [m.name for m in pkgutil.iter_modules(home) if m.name[0] != "_"]
     inside = [n for n in openset.__all__ if inspect.ismodule(getattr(openset, n))]
     names = [*inside, *(f"integrations.{name}" for name in guests)]
     names.remove("integrations")
-    folder = DOCS / "api"
-    folder.mkdir(exist_ok=True)
-    for name in ["openset", *(f"openset.{name}" for name in sorted(names))]:
-        write(folder / f"{name}.rst", PAGE.format(name=name, line="=" * len(name)))
+    (DOCS / "api").mkdir(exist_ok=True)
+    for name in ("openset", *(f"openset.{name}" for name in sorted(names))):
+        members = ", ".join(public(importlib.import_module(name)))
+        text = PAGE.format(name=name, line="=" * len(name), members=members)
+        write(DOCS / "api" / f"{name}.rst", text)
+
+
+def public(module: ModuleType) -> list[str]:
+    """Return what a module offers: its list, else what is defined in it or below."""
+    return [
+        name
+        for name, what in vars(module).items()
+        if name in getattr(module, "__all__", ())
+        or ((not hasattr(module, "__all__") and name[0] != "_")
+        and str(getattr(what, "__module__", "")).startswith(module.__name__))
+    ]
 
 
 PAGE = """{name}
 {line}
 
 .. automodule:: {name}
-   :members:
+   :members: {members}
    :imported-members:
 """
+
+# Files outside of docs are pages, too.
+PLACES = {
+    r"(?:\.\./)*(CHANGELOG|CONTRIBUTING|SECURITY)\.md": r"/project/\1.md",
+    r"(?:\.\./)*benchmarks/README\.md": "/benchmarks.md",
+    r"(?:\.\./)*examples/README\.rst": "/gallery/index.rst",
+    r"(?:\.\./)*examples/(\w+)\.py": r"/gallery/\1.rst",
+    r"CITATION\.cff": "../CITATION.cff",
+}
+
+
+def relink(_app: Sphinx, *about: Any) -> None:
+    """Let links that work in a checkout lead to pages."""
+    for old, new in PLACES.items():
+        about[-1][0] = re.sub(rf"\]\({old}((?:#[^)]*)?)\)", rf"]({new})", about[-1][0])
 
 
 def write(path: Path, text: str) -> None:
     """Write a file that is not yet so: Sphinx reads again what is newer."""
     if not path.exists() or path.read_text("utf-8") != text:
         path.write_text(text, "utf-8")
+
+
+class Results(SphinxDirective):
+    """Show the tables of a results file, or the first few: `{results} NAME 2`."""
+
+    required_arguments = 1
+    optional_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Read the file, which this page then depends on."""
+        folders = (DOCS / "papers/results", CLAIMS, CLAIMS / "archive")
+        name = f"{self.arguments[0]}.json"
+        (path,) = (folder / name for folder in folders if (folder / name).exists())
+        self.env.note_dependency(str(path))
+        found = json.loads(path.read_text("utf-8"))
+        if "tables" in found:
+            shown = slice(int(self.arguments[1])) if self.arguments[1:] else slice(None)
+            parts = [one for table in found["tables"][shown] for one in of_paper(table)]
+        else:
+            parts = of_claim(path.stem, found)
+        return self.parse_text_to_nodes("\n\n".join(parts))
+
+
+def of_paper(table: dict[str, Any]) -> tuple[str, str, str]:
+    """Return title, table and note of a table of a paper."""
+    rows = [[cell(one, table["digits"]) for one in row] for row in table["rows"]]
+    return f"**{table['title']}**", markdown(table["columns"], rows), table["note"]
+
+
+def of_claim(name: str, found: dict[str, Any]) -> list[str]:
+    """Return what a benchmark found, with its rows folded away."""
+    columns = list(dict.fromkeys(key for row in found["rows"] for key in row))
+    rows = [[cell(row.get(key)) for key in columns] for row in found["rows"]]
+    data = found["data"]
+    data = data if isinstance(data, str) else "; ".join(map(": ".join, data.items()))
+    packages = ", ".join(map(" ".join, found["packages"].items()))
+    return [
+        found["claim"],
+        f":::{{dropdown}} {name}: {len(rows)} rows\n`{found['command']}` "
+        f"({found['commit']}) on {found['machine']}; {packages}. {data}. "
+        f"n: {found['n']}. Seeds: {', '.join(map(str, found['seeds']))}.\n\n"
+        f"{markdown(columns, rows)}\n:::",
+    ]
+
+
+def cell(entry: Any, digits: int | None = None) -> str:
+    """Write an entry of a table."""
+    if isinstance(entry, dict):
+        entry = [entry["value"], entry["spread"]]
+    if isinstance(entry, list):
+        return " ± ".join(cell(one, digits) for one in entry if one is not None)
+    if isinstance(entry, bool) or entry is None:
+        return {True: "yes", False: "no", None: ""}[entry]
+    number = isinstance(entry, float) and digits is not None
+    return f"{entry:.{digits}f}" if number else str(entry).replace("|", "/")
+
+
+def markdown(columns: list[str], rows: list[list[str]]) -> str:
+    """Write a table."""
+    ruler = ["---"] + ["---:"] * (len(columns) - 1)
+    return "\n".join(f"| {' | '.join(row)} |" for row in (columns, ruler, *rows))
 
 
 class Formulas:
@@ -123,5 +221,8 @@ class Formulas:
 def setup(app: Sphinx) -> None:
     """Let Sphinx use what is written here."""
     api_pages()
+    app.add_directive("results", Results)
+    app.connect("source-read", relink)
+    app.connect("include-read", relink)
     visitors = (Formulas.visit, None)
     app.add_html_math_renderer("mathml", visitors, visitors)

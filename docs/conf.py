@@ -5,7 +5,6 @@
 Formulas become MathML, which browsers draw themselves: pages fetch nothing.
 """
 
-import importlib
 import inspect
 import json
 import os
@@ -83,36 +82,32 @@ sphinx_gallery_conf = {
 
 def api_pages() -> None:
     """Write a page for each public module."""
-    home = importlib.import_module("openset.integrations").__path__
-    guests = [m.name for m in pkgutil.iter_modules(home) if m.name[0] != "_"]
-    inside = [n for n in openset.__all__ if inspect.ismodule(getattr(openset, n))]
-    names = [*inside, *(f"integrations.{name}" for name in guests)]
-    names.remove("integrations")
+    rooms = {n: getattr(openset, n) for n in sorted(openset.__all__)}
+    rooms = {f"openset.{n}": m for n, m in rooms.items() if inspect.ismodule(m)}
+    pages = {n: ", ".join(public(m)) for n, m in {"openset": openset, **rooms}.items()}
+    home = rooms["openset.integrations"].__path__
+    del pages["openset.integrations"]
+    for guest in pkgutil.iter_modules(home, "openset.integrations."):
+        if "._" not in guest.name:
+            pages[guest.name] = ""
     (DOCS / "api").mkdir(exist_ok=True)
-    for name in ("openset", *(f"openset.{name}" for name in sorted(names))):
-        members = ", ".join(public(importlib.import_module(name)))
-        text = PAGE.format(name=name, line="=" * len(name), members=members)
+    for name, members in pages.items():
+        imported = "\n   :imported-members:" if members else ""
+        lines = f"   :members: {members}{imported}\n"
+        text = f"{name}\n{'=' * len(name)}\n\n.. automodule:: {name}\n{lines}"
         write(DOCS / "api" / f"{name}.rst", text)
 
 
 def public(module: ModuleType) -> list[str]:
     """Return what a module offers: its list, else what is defined in it or below."""
-    return [
+    listed = getattr(module, "__all__", None)
+    return listed or [
         name
         for name, what in vars(module).items()
-        if name in getattr(module, "__all__", ())
-        or ((not hasattr(module, "__all__") and name[0] != "_")
-        and str(getattr(what, "__module__", "")).startswith(module.__name__))
+        if name[0] != "_"
+        and str(getattr(what, "__module__", "")).startswith(module.__name__)
     ]
 
-
-PAGE = """{name}
-{line}
-
-.. automodule:: {name}
-   :members: {members}
-   :imported-members:
-"""
 
 # Files outside of docs are pages, too.
 PLACES = {

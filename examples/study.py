@@ -37,7 +37,9 @@ board = ops.stats.leaderboard(results, ["openauc", "auroc"], columns="metric")
 board
 
 # %%
-# **Report.** One file, opened in any browser, without a server.
+# **Report.** One file, opened in any browser, without a server. Its figures can be had
+# alone: mean ranks over the draws, and what differs by no more than chance.
 
 page = ops.report.write("runs/digits", "report.html")
 print(page, round(page.stat().st_size / 1e6, 1), "MB")
+ops.report.critical_difference(ops.stats.leaderboard(results, "openauc"))

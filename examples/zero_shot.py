@@ -10,6 +10,7 @@ sentences here, and the encoder counts words. The steps are the same.
 """
 
 # %%
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -61,8 +62,9 @@ print(f"accuracy {result['accuracy']:.3f}, OpenAUC {result['openauc']:.3f}")
 # Sentences without a word of any class have the same, lowest, knownness. Words with two
 # meanings ("branches", "wings", "river") cause the errors.
 
-for text, known, predicted in zip(texts, scores.known, scores.predicted, strict=True):
-    print(f"{known:6.3f}  {list(CLASSES)[predicted]:5} {text}")
+colours = np.where(scores.is_unknown, "tab:red", "tab:blue")
+plt.barh(texts, scores.known - scores.known.min(), color=colours)
+plt.xlabel("knownness above the lowest (red: unknown)")
 
 # %%
 # **With CLIP** the two lines that embed become one:

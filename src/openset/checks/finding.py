@@ -72,7 +72,7 @@ class Check:
         if self.reads_scores and n_left_out and one.status == "passed":
             part = f"(a sample: {seen:,} of {seen + n_left_out:,} sets of scores)"
             one = replace(one, message=f"{one.message} {part}")
-        link = f"docs/checks/{self.code}.md"
+        link = f"docs/checks.md#{self.code.lower()}"
         return replace(one, code=self.code, title=self.title, link=link)
 
 

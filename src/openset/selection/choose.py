@@ -1,7 +1,7 @@
 """Choose a detector: a consensus of some, unless one detector is clearly better.
 
 The constants of the rule were tuned on some networks and tested on others:
-``docs/results/choosing.md``.
+``docs/results.md``.
 """
 
 from collections.abc import Mapping, Sequence

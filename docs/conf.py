@@ -88,7 +88,7 @@ def api_pages() -> None:
     home = rooms["openset.integrations"].__path__
     del pages["openset.integrations"]
     for guest in pkgutil.iter_modules(home, "openset.integrations."):
-        if "._" not in guest.name:
+        if "_" not in guest.name:
             pages[guest.name] = ""
     (DOCS / "api").mkdir(exist_ok=True)
     for name, members in pages.items():
@@ -99,13 +99,14 @@ def api_pages() -> None:
 
 
 def public(module: ModuleType) -> list[str]:
-    """Return what a module offers: its list, else what is defined in it or below."""
-    listed = getattr(module, "__all__", None)
-    return listed or [
+    """Return what a package offers: its list, else what is defined below it."""
+    for name in getattr(module, "__all__", ()):
+        setattr(module, name, getattr(module, name))  # some are imported only then
+    return getattr(module, "__all__", None) or [
         name
         for name, what in vars(module).items()
         if name[0] != "_"
-        and str(getattr(what, "__module__", "")).startswith(module.__name__)
+        and str(getattr(what, "__module__", "")).startswith(f"{module.__name__}.")
     ]
 
 

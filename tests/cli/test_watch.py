@@ -63,7 +63,7 @@ def test_a_reference_may_be_unlabelled_if_all_of_it_counts(run, fails, days):
     Outputs(logits=given.logits, features=given.features).save(days / "bare.npz")
     words = "watch", "rejector", "--reference", days / "bare.npz", days / "quiet.npz"
     said = fails(*words)
-    assert "undefined without known samples in the reference" in said
+    assert "undefined without known samples" in said
     assert "bare.npz" in said
     run(*words, "--all")
 

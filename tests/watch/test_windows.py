@@ -91,7 +91,7 @@ def test_the_reference_is_its_knowns_or_all_of_it(rng):
     traffic = Scores.concat([known, unknown])
     assert not Watch(cut_at(1.5), mixed, against="all").check(traffic).is_alarm
     assert Watch(cut_at(1.5), mixed).check(traffic).is_alarm
-    with pytest.raises(ValueError, match="Use against='all' if they are samples"):
+    with pytest.raises(ValueError, match="against='knowns': undefined without known"):
         Watch(cut_at(1.5), scores_of(unknown.known, label=-1))
 
 
@@ -219,14 +219,10 @@ def test_bad_options_are_refused(options):
 def test_what_is_no_score_is_refused_with_the_way_to_one(rng):
     known = rng.normal(size=200)
     rejector, outputs = remembering(known), Outputs(logits=known[:, None])
-    with pytest.raises(TypeError, match=r"Watch: reference must be Scores, .*\.score"):
+    with pytest.raises(TypeError, match=r"Watch: scores must be Scores, .*\.score"):
         Watch(rejector.threshold, outputs)
-    with pytest.raises(TypeError, match="Watch: threshold must be a Threshold, got fl"):
-        Watch(0.5, scores_of(known))
-    with pytest.raises(TypeError, match=r"Watch\.stream: a part must be Scores"):
+    with pytest.raises(TypeError, match=r"Watch\.stream: scores must be Scores"):
         list(Watch.of(rejector).stream([outputs], 100))
-    with pytest.raises(TypeError, match="rejector must be a Rejector, got Fitted"):
-        Watch.of(rejector.fitted)
 
 
 def test_a_rejector_keeps_some_features_and_compares_new_ones(rng, tmp_path):
@@ -292,12 +288,12 @@ def test_few_or_wide_features_are_not_kept(rng):
 def test_features_that_cannot_be_compared_are_refused(rng):
     rows = rng.normal(size=(40, 3))
     scores = scores_of(rng.normal(size=40))
-    with pytest.raises(ValueError, match="features must be one row per sample, 40"):
+    with pytest.raises(ValueError, match="same length, got 40, 3"):
         Watch(cut_at(0.0), scores, features=rows[:3])
     with pytest.raises(ValueError, match="or leave them out"):
         Watch(cut_at(0.0), scores, features=rows, false_alarms=1e-5)
     watch = Watch(cut_at(0.0), scores, features=rows)
-    with pytest.raises(ValueError, match=r"Watch\.check: features must be one row per"):
+    with pytest.raises(ValueError, match=r"Watch\.check: .* the same length"):
         watch.check(scores, features=rows[:3])
 
 

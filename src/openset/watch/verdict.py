@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.scores import Scores
+from openset.scores import Scores, need_scores
 from openset.thresholds import Prevalence
 from openset.thresholds.threshold import without_infinity
-
-_COLUMNS = ("labels", "predicted", "known")
 
 NEXT = {
     "unknown classes": "Look at the rejected samples: label those of new classes and "
@@ -41,11 +39,17 @@ class Part(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Join parts; there are features if all have them."""
-        arrays = [part.features for part in parts if part.features is not None]
-        scores = [part.scores for part in parts]
+        """Join parts, without groups and class counts, in which they may differ.
+
+        There are features if all have them.
+        """
+        arrays = [np.array(one.features) for one in parts if one.features is not None]
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part.scores, name) for part in parts])
+            for name in ("labels", "predicted", "known")
+        }
         return cls(
-            Scores.concat(scores) if parts[1:] else scores[0],
+            Scores(**columns),
             np.concatenate(arrays) if len(arrays) == len(parts) else None,
             sum(part.n_invalid for part in parts),
         )
@@ -55,23 +59,16 @@ class Part(NamedTuple):
         features = None if self.features is None else self.features[rows]
         return type(self)(self.scores.take(rows), features)
 
-    def bare(self) -> Self:
-        """Drop groups and class counts: parts of a stream may differ in them."""
-        kept = {name: getattr(self.scores, name) for name in _COLUMNS}
-        return self._replace(scores=Scores(**kept))
-
-    def checked(self, caller: str, name: str) -> Self:
-        """Check what was given, and own features: a stream may fill one array again."""
-        rule, remedy = "Scores", "Score your outputs first: rejector.score(outputs)"
-        _check.instance(caller, name, self.scores, Scores, rule=rule, remedy=remedy)
+    def checked(self, caller: str) -> Self:
+        """Refuse what are no scores, and features of other samples."""
+        need_scores(caller, self.scores)
         if self.features is None:
             return self
         _check.unmasked(caller, "features", self.features)
-        given, n = np.asarray(self.features), len(self.scores)
-        if given.ndim != 2 or len(given) != n:
-            rule, got = f"one row per sample, {n}", f"shape {given.shape}"
-            _check.fail(caller, "features", rule, got)
-        return self._replace(features=_check.owned(given, self.features))
+        rows = np.asarray(self.features)
+        sizes = {"scores": len(self.scores), "features": len(rows)}
+        _check.same_length(caller, sizes)
+        return self._replace(features=rows)
 
 
 @dataclass(frozen=True)

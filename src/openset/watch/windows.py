@@ -119,19 +119,10 @@ class Watch:
         rates: Rates | None = None,
     ) -> None:
         _check.one_of("Watch", "against", against, ("knowns", "all"))
-        rule, remedy = "a Threshold", "Give that of the rejector: rejector.threshold"
-        _check.instance(
-            "Watch", "threshold", threshold, Threshold, rule=rule, remedy=remedy
-        )
         if not isinstance(reference, Kept):
-            part = Part(reference, features).checked("Watch", "reference")
+            part = Part(reference, features).checked("Watch")
             if against == "knowns":
-                if not reference.n_known:
-                    msg = (
-                        "Watch: undefined without known samples in the reference. Use "
-                        "against='all' if they are samples from operation"
-                    )
-                    raise UndefinedMetricError(msg)
+                _check.some_known("Watch with against='knowns'", reference.n_known)
                 part = part.take(~reference.is_unknown)
             known, accepted = part.scores.known, threshold.accepts(part.scores)
             rows = None if part.features is None else part.features[accepted]
@@ -171,9 +162,6 @@ class Watch:
         >>> Watch.of(rejector).check(new).is_alarm
         True
         """
-        if not hasattr(rejector, "reference"):  # its module may not be imported
-            got = type(rejector).__name__
-            _check.fail("Watch.of", "rejector", "a Rejector", got, error=TypeError)
         rates = rejector.report.rates
         n_rejected = rates.n_known - rates.n_accepted_known
         rows = rejector.reference_features if features else None
@@ -190,7 +178,7 @@ class Watch:
     ) -> Verdict:
         """Test one window; also its features, if window and reference have them."""
         given = new if isinstance(new, Part) else Part(new, features)
-        scores, rows, n_invalid = given.checked("Watch.check", "new")
+        scores, rows, n_invalid = given.checked("Watch.check")
         self._check_size(len(scores))
         accepted = self._threshold.accepts(scores)
         n_rejected = int(np.count_nonzero(~accepted))
@@ -231,17 +219,19 @@ class Watch:
         window that their part fills.
         """
         self._check_size(_check.positive_int("Watch.stream", "window", window))
-        start, rest = 0, None
+        start = 0
+        waiting: list[Part] = []
         for given in parts:
             part = given if isinstance(given, Part) else Part(given)
-            part = part.checked("Watch.stream", "a part").bare()
-            rest = part if rest is None else Part.joined([rest, part])
-            while rest is not None and len(rest.scores) >= window:
-                full = rest.take(slice(window))._replace(n_invalid=rest.n_invalid)
-                is_more = len(rest.scores) > window
-                rest = rest.take(slice(window, None)) if is_more else None
+            rest = Part.joined([*waiting, part.checked("Watch.stream")])
+            n_full = len(rest.scores) // window * window
+            for at in range(0, n_full, window):
+                full = rest.take(slice(at, at + window))
+                full = full._replace(n_invalid=0 if at else rest.n_invalid)
                 yield self.check(full, start=start)
                 start += window
+            left = slice(n_full, None) if n_full < len(rest.scores) else None
+            waiting = [] if left is None else [rest.take(left) if n_full else rest]
 
     def _rate(self, rejected: int, n: int) -> WindowTest:
         m, k = self._reference.n, self._reference.n_rejected

@@ -50,10 +50,6 @@ CASES = {
         lambda: selection.leave_classes_out("msp", OUTPUTS, OUTPUTS),
         "detector must be a detector that is not fitted yet, got str",
     ),
-    "number for a threshold": (
-        lambda: thresholds.report(REJECTOR.fitted.score(OUTPUTS), 0.5),
-        "thresholds.report: threshold must be a Threshold, got float. Choose it on",
-    ),
     "outputs to operate on": (
         lambda: thresholds.operate(REJECTOR.threshold, OUTPUTS),
         "thresholds.operate: scores must be Scores, got Outputs",
@@ -64,7 +60,7 @@ CASES = {
     ),
     "outputs to watch": (
         lambda: Watch.of(REJECTOR).check(OUTPUTS),
-        "Watch.check: new must be Scores, got Outputs",
+        "Watch.check: scores must be Scores, got Outputs",
     ),
 }
 

@@ -7,23 +7,13 @@ from typing import Any, TypeAlias
 from openset import _check
 from openset.metrics.counts import Alpha
 from openset.scores import Scores
-from openset.thresholds.objectives import (
-    at_fpr,
-    at_tpr,
-    by_cost,
-    conformal,
-    osa,
-    worst_group,
-)
+from openset.thresholds import objectives as ways
 from openset.thresholds.threshold import Threshold
 
 Objective: TypeAlias = str | Callable[..., Threshold]
 
-_OBJECTIVES: dict[str, Callable[..., Threshold]] = {
-    function.__name__: function
-    for function in (osa, worst_group, by_cost, at_fpr, at_tpr, conformal)
-}
-_NEED_NO_UNKNOWNS = ("at_tpr", "conformal")
+_WITH_UNKNOWNS = ("osa", "worst_group", "by_cost", "at_fpr")
+_WITHOUT = ("at_tpr", "conformal")
 
 
 def objectives(*, needs_unknowns: bool | None = None) -> tuple[str, ...]:
@@ -38,11 +28,8 @@ def objectives(*, needs_unknowns: bool | None = None) -> tuple[str, ...]:
     >>> objectives(needs_unknowns=False)
     ('at_tpr', 'conformal')
     """
-    return tuple(
-        name
-        for name in _OBJECTIVES
-        if needs_unknowns in (None, name not in _NEED_NO_UNKNOWNS)
-    )
+    every = {True: _WITH_UNKNOWNS, False: _WITHOUT, None: _WITH_UNKNOWNS + _WITHOUT}
+    return every[needs_unknowns]
 
 
 def needs_unknowns(objective: Objective) -> bool:
@@ -53,8 +40,7 @@ def needs_unknowns(objective: Objective) -> bool:
     >>> needs_unknowns("at_fpr:fpr=0.01"), needs_unknowns("conformal")
     (True, False)
     """
-    name = objective.partition(":")[0] if isinstance(objective, str) else ""
-    return name in objectives(needs_unknowns=True)
+    return isinstance(objective, str) and objective.split(":")[0] in _WITH_UNKNOWNS
 
 
 def choose_by(
@@ -96,7 +82,7 @@ def choose_by(
             _check.fail(caller, "objective", rule, got, error=TypeError)
         return chosen
     name, given = check_options(caller, objective, options or {})
-    function = _OBJECTIVES[name]
+    function = getattr(ways, name)
     if alpha is not None and "alpha" in inspect.signature(function).parameters:
         given.setdefault("alpha", alpha)
     return function(scores, **given)
@@ -108,7 +94,7 @@ def check_options(
     """Return an objective's name and all its options; raise if it has no such one."""
     name, _, text = str(objective).partition(":")
     _check.one_of(caller, "objective", name, objectives())
-    accepted = [*inspect.signature(_OBJECTIVES[name]).parameters][1:]
+    accepted = [*inspect.signature(getattr(ways, name)).parameters][1:]
     given = dict(options)
     for part in text.split(",") if text else []:
         option, _, value = part.partition("=")

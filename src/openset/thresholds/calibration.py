@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Self, TypeAlias, get_args
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 
-from openset import _check
 from openset.metrics import Rates
 from openset.metrics.counts import ALPHA, ranking_counts
 from openset.scores import Scores, need_known
@@ -72,9 +71,6 @@ class Caution:
     message: str
     severity: Severity = "warning"
 
-    def __post_init__(self) -> None:
-        _check.one_of("Caution", "severity", self.severity, get_args(Severity))
-
     def __str__(self) -> str:
         return f"{self.code}: {self.message}"
 
@@ -122,11 +118,8 @@ class Report:
         return tuple(row["group"] for row in self.groups if is_synthetic(row["group"]))
 
     @property
-    def summary(self) -> tuple[tuple[str, str], ...]:
+    def summary(self) -> Iterator[tuple[str, str]]:
         """The report as names and values, without groups and cautions."""
-        return tuple(self._summary())
-
-    def _summary(self) -> Iterator[tuple[str, str]]:
         rate, rates, weight = self.threshold.rate, self.rates, f"alpha {self.alpha:g}"
         value = f"{rate.value:.4f}"
         if rate.interval is not None:
@@ -135,32 +128,29 @@ class Report:
         yield "threshold", str(self.threshold)
         yield f"{name}, {weight}" if "osa" in rate.name else name, value
         if self.alpha >= _MOSTLY_KNOWN and "osa" in rate.name:
-            yield (
-                weight,
+            text = (
                 f"expects {100 * (1 - self.alpha):.2g}% of the samples to be unknown, "
-                "so few are rejected. If a missed unknown costs more, "
-                "choose by cost, by_cost:missed_unknown=10; or choose the share of "
-                "known samples to accept, at_tpr:tpr=0.95",
+                "so few are rejected. If a missed unknown costs more, choose by cost, "
+                "by_cost:missed_unknown=10; or choose the share of known samples to "
+                "accept, at_tpr:tpr=0.95"
             )
+            yield weight, text
         yield "known samples accepted", f"{rates.tpr:.1%}"
         if rates.n_unknown:
             yield "unknown samples rejected", f"{rates.urr:.1%}"
         yield "accuracy without rejection", f"{rates.accuracy:.4f}"
         if self.threshold.method == "worst_group" and len(self.groups) > 1:
-            loss = max(row["loss"] for row in self.groups)
-            yield (
-                "largest loss of a group",
-                f"{loss:.4f} below the open-set accuracy with the best threshold for "
-                "that group",
-            )
+            loss = f"{max(row['loss'] for row in self.groups):.4f} below the open-set"
+            text = f"{loss} accuracy with the best threshold for that group"
+            yield "largest loss of a group", text
         if self.new_kind is not None and self.new_kind.interval is not None:
             span = self.new_kind.interval
-            yield (
-                "on a new kind of unknowns",
+            text = (
                 f"open-set accuracy {self.new_kind.value:.2f} ({weight}), between "
                 f"{span.low:.2f} and {span.high:.2f} ({span.level:.0%}) on kinds like "
-                "these; worse for unknowns that resemble your classes",
+                "these; worse for unknowns that resemble your classes"
             )
+            yield "on a new kind of unknowns", text
         if rates.n_unknown and rates.n_rejected:
             shares = [
                 f"{at_prevalence(rates, p).unknown_precision:.0%} if {p:.0%} of all "
@@ -235,33 +225,31 @@ def report(
     (1.0, 'far', ('CAL004', 'CAL011'))
     """
     need_known("thresholds.report", scores)
-    rule, remedy = "a Threshold", "Choose it on these scores: thresholds.osa(scores)"
-    _check.instance(
-        "thresholds.report", "threshold", threshold, Threshold, rule=rule, remedy=remedy
-    )
     rates = threshold.rates(scores)
-    cautions = [*_collapse(scores, threshold, rates), *_labels(scores, rates)]
-    rows: tuple[dict[str, Any], ...] = ()
+    cautions: list[Caution | None] = [
+        *_collapse(scores, threshold, rates),
+        *_labels(scores, rates),
+    ]
+    rows: list[dict[str, Any]] = []
+    kinds: list[dict[str, Any]] = []
     new = None
     if scores.n_unknown:
         table = by_group(scores, ALPHA if threshold.alpha is None else threshold.alpha)
-        rows = tuple(_rows(table, rates, threshold.value))
+        rows = list(_rows(table, rates, threshold.value))
         kinds = [rows[i] for i in table.kinds]
         sizes, urr = zip(*((row["n"], row["urr"]) for row in kinds), strict=True)
         new = new_kind(rates.ccr, rates.n_known, sizes, urr, table.alpha)
         cautions += _of_kinds(table, kinds, threshold)
-        lost = None if near is None else _near_regret(scores, near, rates.tpr, table)
-        cautions += _near(lost)
+        cautions.append(_near(scores, near, rates.tpr, table))
     else:
-        kinds = []
         message = (
             "no unknown samples were used, so the share of unknowns that is rejected "
             "is not known. Give some as surrogate"
         )
         cautions.append(Caution("CAL010", message))
-    cautions += _few(scores.n_known, kinds)
-    by_code = sorted(cautions, key=lambda one: one.code)
-    return Report(threshold, rates, rows, new, tuple(by_code))
+    cautions.append(_few(scores.n_known, kinds))
+    by_code = sorted(filter(None, cautions), key=lambda one: one.code)
+    return Report(threshold, rates, tuple(rows), new, tuple(by_code))
 
 
 def _rows(table: ByGroup, rates: Rates, threshold: float) -> Iterator[dict[str, Any]]:
@@ -302,12 +290,10 @@ def _of_kinds(
 ) -> Iterator[Caution]:
     lost = max(row["loss"] for row in kinds)
     if lost > _DISAGREE:
-        advice = (
-            "This threshold already minimises the largest loss; another detector may "
-            "help"
-            if threshold.method == "worst_group"
-            else "Consider the objective worst_group, or comparing several detectors"
-        )
+        advice = "Consider the objective worst_group, or comparing several detectors"
+        if threshold.method == "worst_group":
+            advice = "This threshold already minimises the largest loss; another "
+            advice += "detector may help"
         message = (
             "kinds of unknowns need different thresholds: with this one, a kind "
             f"loses {lost:.1%} of open-set accuracy compared with its "
@@ -334,31 +320,23 @@ def _of_kinds(
         yield Caution("CAL012", message)
 
 
-def _near(lost: float | None) -> Iterator[Caution]:
-    """Say whether unknowns that resemble the known classes need another threshold."""
-    if lost is None:
+def _near(
+    scores: Scores, near: Scores | None, tpr: float, table: ByGroup
+) -> Caution | None:
+    """Say whether unknowns that resemble the known classes need another threshold.
+
+    `near` was scored by detectors fitted without some classes: its scores are compared
+    by the share of its own known samples that lies below them, at the same share of
+    accepted known samples.
+    """
+    if near is None:
         message = (
             "not checked: whether the threshold suits unknowns that resemble your "
             "classes. The check treats known classes as unknown in turn. It needs "
             "training outputs (train) of three classes or more, and enough of them "
             "to fit the detector without some classes"
         )
-        yield Caution("CAL011", message)
-    elif lost > _NEAR:
-        message = (
-            "the threshold may be wrong for unknowns that resemble your classes: "
-            "where known classes are treated as unknown in turn, it loses "
-            f"{lost:.1%} of open-set accuracy against the best threshold for them"
-        )
-        yield Caution("CAL011", message)
-
-
-def _near_regret(scores: Scores, near: Scores, tpr: float, table: ByGroup) -> float:
-    """Return what left-out classes lose at the same share of accepted known samples.
-
-    `near` was scored by detectors fitted without some classes: its scores are compared
-    by the share of its own known samples that lies below them.
-    """
+        return Caution("CAL011", message)
     counts = ranking_counts(scores)
     share = counts.known / counts.n_known
     known = np.sort(near.known[~near.is_unknown])
@@ -368,19 +346,24 @@ def _near_regret(scores: Scores, near: Scores, tpr: float, table: ByGroup) -> fl
     rejected = np.searchsorted(unknown, cuts) / unknown.size
     ccr = counts.correct / counts.n_known
     osa = table.alpha * ccr + (1 - table.alpha) * rejected
-    return float(osa.max() - osa[np.abs(share - tpr).argmin()])
+    lost = float(osa.max() - osa[np.abs(share - tpr).argmin()])
+    if lost <= _NEAR:
+        return None
+    message = (
+        "the threshold may be wrong for unknowns that resemble your classes: "
+        "where known classes are treated as unknown in turn, it loses "
+        f"{lost:.1%} of open-set accuracy against the best threshold for them"
+    )
+    return Caution("CAL011", message)
 
 
-def _few(n_known: int, kinds: list[dict[str, Any]]) -> Iterator[Caution]:
+def _few(n_known: int, kinds: list[dict[str, Any]]) -> Caution | None:
     of_kind = " of {group}" if len(kinds) > 1 else ""
     few = [f"{n_known} known samples"] * (n_known < _FEW)
-    few += [
-        ("{n} unknown samples" + of_kind).format(**row)
-        for row in kinds
-        if row["n"] < _FEW
-    ]
-    if few:
-        yield Caution("CAL004", f"few calibration samples: {', '.join(few)}")
+    text = "{n} unknown samples" + of_kind
+    few += [text.format(**row) for row in kinds if row["n"] < _FEW]
+    message = f"few calibration samples: {', '.join(few)}"
+    return Caution("CAL004", message) if few else None
 
 
 def _labels(scores: Scores, rates: Rates) -> Iterator[Caution]:

@@ -58,19 +58,11 @@ class Operation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the numbers, without the curve."""
-        return {
-            "oosa": self.oosa,
-            "low": self.interval.low,
-            "high": self.interval.high,
-            "oracle": self.oracle,
-            "gap": self.gap,
-            "alpha_calibration": self.alpha_calibration,
-            "alpha_test": self.alpha_test,
-            "ccr": self.ccr,
-            "urr": self.urr,
-            "threshold": self.threshold.value,
-            "groups": list(self.groups),
-        }
+        ends = {"low": self.interval.low, "high": self.interval.high}
+        names = ["oracle", "gap", "alpha_calibration", "alpha_test", "ccr", "urr"]
+        rest = {name: getattr(self, name) for name in names}
+        last = {"threshold": self.threshold.value, "groups": list(self.groups)}
+        return {"oosa": self.oosa, **ends, **rest, **last}
 
 
 def operate(
@@ -129,13 +121,11 @@ def operate(
         rule = "other samples than test"
         _check.fail(caller, "calibration", rule, "the same object", remedy)
     need_both_sides(caller, test)
-    threshold = (
-        calibration
-        if isinstance(calibration, Threshold)
-        else choose_by(
-            objective, calibration, caller=caller, alpha=alpha, options=options
+    threshold = calibration
+    if not isinstance(threshold, Threshold):
+        threshold = choose_by(
+            objective, threshold, caller=caller, alpha=alpha, options=options
         )
-    )
     threshold.check_disjoint(test, caller=caller)
     given = (alpha_test, alpha, threshold.alpha, ALPHA)
     weight = next(one for one in given if one is not None)

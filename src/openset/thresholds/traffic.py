@@ -108,29 +108,25 @@ class Prevalence:
     def __str__(self) -> str:
         if not self.is_plausible:
             return (
-                f"{self.n_rejected / self.n:.1%} of the samples are rejected, "
-                "which no share of unknowns like those of the calibration "
-                "explains"
+                f"{self.n_rejected / self.n:.1%} of the samples are rejected, which "
+                "no share of unknowns like those of the calibration explains"
             )
         ends = self.interval
-        return (
+        text = (
             f"about {self.value:.1%} of the samples are unknown ({ends.low:.1%} to "
             f"{ends.high:.1%}), if they are like those of the calibration"
-            + _precision(self)
         )
+        best, low, high = (
+            one.unknown_precision for one in (self.expected, self.at_low, self.at_high)
+        )
+        if best is None or low is None or high is None:
+            return text
+        of_rejected = f"{best:.0%} are unknown ({low:.0%} to {high:.0%})"
+        return f"{text}; of the rejected ones, {of_rejected}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
         return asdict(self)
-
-
-def _precision(found: Prevalence) -> str:
-    best, low, high = (
-        one.unknown_precision for one in (found.expected, found.at_low, found.at_high)
-    )
-    if best is None or low is None or high is None:
-        return ""
-    return f"; of the rejected ones, {best:.0%} are unknown ({low:.0%} to {high:.0%})"
 
 
 def prevalence(
@@ -228,19 +224,13 @@ def _ends(
         (rates.n_known - rates.n_accepted_known, rates.n_known),
         (rates.n_rejected_unknown, rates.n_unknown),
     )
-    q, f, u = (count / size for count, size in counts)
+    q, f, u = shares = [count / size for count, size in counts]
     spans = [wilson(count, size, level) for count, size in counts]
-    below, above = (
-        [
-            (share - getattr(span, end)) ** 2
-            for share, span in zip((q, f, u), spans, strict=True)
-        ]
-        for end in ("low", "high")
-    )
+    below = [(x - span.low) ** 2 for x, span in zip(shares, spans, strict=True)]
+    above = [(x - span.high) ** 2 for x, span in zip(shares, spans, strict=True)]
     low = _root(q - f, u - f, (below[0], above[1], above[2]), sign=-1)
     high = _root(q - f, u - f, (above[0], below[1], below[2]), sign=1)
-    is_plausible = low <= 1 and high >= 0
-    return max(low, 0.0), min(high, 1.0), is_plausible
+    return max(low, 0.0), min(high, 1.0), low <= 1 and high >= 0
 
 
 def _root(

@@ -36,7 +36,6 @@ IN_ONE_LINE = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
 app = typer.Typer(
     name="openset",
     cls=Group,
-    help="Open-set recognition: classifiers that reject samples of unknown classes.",
     epilog="Start with: **openset demo**",
     no_args_is_help=True,
     rich_markup_mode="markdown",
@@ -61,23 +60,19 @@ def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the f
 @app.callback()
 def _main(
     version: Annotated[  # noqa: ARG001  # its callback has done it
-        bool,
-        typer.Option(
-            "--version",
-            callback=_version,
-            is_eager=True,
-            help="Show the version and exit.",
-        ),
+        bool, typer.Option("--version", callback=_version, is_eager=True)
     ] = False,
-    verbose: Annotated[
-        bool,
-        typer.Option(
-            "--verbose",
-            "-v",
-            help="Log each step to standard error, and show where an error arose.",
-        ),
-    ] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
 ) -> None:
+    """Open-set recognition: classifiers that reject samples of unknown classes.
+
+    Parameters
+    ----------
+    version
+        Show the version and exit.
+    verbose
+        Log each step to standard error, and show where an error arose.
+    """
     if verbose:
         logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
         logging.getLogger("openset").setLevel(logging.INFO)

@@ -9,8 +9,8 @@ import typer
 
 import openset
 from openset import _check
-from openset.cli.options import Backend, Detectors, Out, Root, made, refuse
-from openset.cli.terminal import ERR, OUT, Number, say, table
+from openset.cli.options import Backend, Detectors, Out, Root, made, need, refuse
+from openset.cli.terminal import ERR, OUT, number, say, table
 
 AT_ONCE = 6  # columns of a named benchmark that fit into a narrow terminal
 
@@ -71,9 +71,7 @@ def command(
         table(map(_summary, bench.named.names()), "Benchmarks")
         say("One of them, and the outputs it needs: openset bench NAME", style="dim")
         return
-    if study is None:
-        msg = "STUDY must be given: a study file, or one of openset bench --list"
-        raise ValueError(msg)
+    study = need(study, "STUDY must be given: a file, or one of openset bench --list")
     path = Path(study)
     if not path.is_file() and not path.suffix:
         _check.one_of("openset", "STUDY", study, [*bench.named.names(), "a study file"])
@@ -91,9 +89,7 @@ def command(
         n_done, n_networks = len(plan.ids & finished), len(plan.networks())
         say(f"{len(plan)} cells on {n_networks} networks, {n_done} finished")
         return
-    if out is None:
-        msg = "--out must be given: the run folder of the study"
-        raise ValueError(msg)
+    out = need(out, "--out must be given: the run folder of the study")
     is_shard = re.fullmatch(r"\d+/\d+", shard)
     refuse(shard and not is_shard, "--shard must be I/N, such as 3/8")
     number, _, n = shard.partition("/")
@@ -152,9 +148,7 @@ def _named(
         refuse(out or detectors, f"--outputs must be given, to score {name}")
         _describe(name, one)
         return
-    if out is None:
-        msg = "--out must be given: the folder for the table"
-        raise ValueError(msg)
+    out = need(out, "--out must be given: the folder for the table")
     # Detectors are fitted on the training outputs of the folder.
     recipes = made(detectors, train=outputs) if detectors else None
     found = named.evaluate(one, outputs, recipes, partial=partial)
@@ -167,7 +161,7 @@ def _named(
             some = slice(start, start + AT_ONCE)
             rows = (
                 {metric.short: row.name}
-                | dict(zip(heads[some], map(Number, row.cells[some]), strict=True))
+                | dict(zip(heads[some], map(number, row.cells[some]), strict=True))
                 for row in found.rows(metric.key)
                 if any(row.cells[some])
             )
@@ -190,16 +184,9 @@ def _describe(name: str, one: Any) -> None:
     table(
         ({"file of outputs": k, "what it is": v} for k, v in files.items()), one.title
     )
-    texts = {
-        "Metrics": "; ".join(metric.short for metric in one.metrics),
-        "Conventions": one.conventions,
-        "Reference": one.reference,
-        "Data": one.source,
-        "Status": one.status,
-        "Published rows": one.published_source,
-    }
-    for head, text in texts.items():
-        say(f"{head}: {text.strip()}")
+    say(f"Metrics: {'; '.join(metric.short for metric in one.metrics)}")
+    for key in ("conventions", "reference", "source", "status", "published_source"):
+        say(f"{key.replace('_', ' ').capitalize()}: {getattr(one, key).strip()}")
     for data, found in one.lists().items():
         say(f"Images of {data}: {found.n_images} of {found.of}. "
             f"openset extract NETWORK FOLDER --list {name}/{data}")  # fmt: skip

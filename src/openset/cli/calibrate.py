@@ -9,13 +9,13 @@ import typer
 
 import openset
 from openset._progress import bar
-from openset.cli.options import Detectors, Json, Place, made, read, refuse
+from openset.cli.options import Detectors, Json, made, need, read, refuse
 from openset.cli.predict import sentence, shares_of
 from openset.cli.terminal import ERR, OUT, pick, print_json, say, table
 
 
 def command(
-    out: Place,
+    out: Annotated[str, typer.Option("--out", "-o")],
     known: Path | None = None,
     train: Path | None = None,
     run: Path | None = None,
@@ -84,9 +84,7 @@ def command(
         surrogate = surrogate or ["left-out"]
         if test is None and (parts / "test.npz").exists():
             test = parts / "test.npz"
-    if known is None:
-        msg = "--known must be given, or --run"
-        raise ValueError(msg)
+    known = need(known, "--known must be given, or --run")
     tested = openset.Outputs.load(test) if test else None
     if tested is not None:
         refuse(tested.labels is None, f"{test} has no labels: use openset predict")

@@ -5,10 +5,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 import openset
 from openset.cli.options import Json
-from openset.cli.terminal import Bold, print_json, say, table
+from openset.cli.terminal import print_json, say, table
 
 
 def command(
@@ -19,8 +20,8 @@ def command(
 ) -> None:
     """Check an evaluation for mistakes that make its results meaningless.
 
-    openset check study/ --strict
-    openset check runs/study --all
+        openset check study/ --strict
+        openset check runs/study --all
 
     Parameters
     ----------
@@ -44,7 +45,7 @@ def command(
             text = f"{one.title}: {one.message}"
             if one.is_finding:
                 text += f"\n→ {one.remedy}\n{one.link}"
-            status = Bold(one.status) if one.is_finding else one.status
+            status = Text(one.status, "bold") if one.is_finding else one.status
             rows.append({"check": one.code, "status": status, "result": text})
         table(rows, f"Checks of {folder.name or folder}")
         counts = Counter(str(one.status) for one in findings)

@@ -1,24 +1,18 @@
 """`openset compare`."""
 
-import json
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.text import Text
 
 import openset
 from openset import _io
-from openset.cli.evaluate import computed, record_of, rows_of
-from openset.cli.options import HigherIsUnknown, Json, Out, read, reading, refuse
-from openset.cli.terminal import OUT, Bold, Number, deliver, say, table, warn
-
-CORRECTED = {
-    "holm": "with Holm's correction",
-    "bonferroni": "with Bonferroni's correction",
-    "none": "not corrected",
-}
+from openset.cli.evaluate import computed, facts, rows_of
+from openset.cli.options import Json, Out, read, reading, refuse
+from openset.cli.terminal import OUT, deliver, number, say, table, warn
 
 
 def command(
@@ -31,7 +25,7 @@ def command(
     level: float = 0.95,
     columns: str = "",
     unknown_label: str | None = None,
-    higher_is_unknown: HigherIsUnknown = False,
+    higher_is_unknown: Annotated[bool, typer.Option("--higher-is-unknown")] = False,
     as_json: Json = False,
     out: Out = None,
 ) -> None:
@@ -79,31 +73,33 @@ def command(
         refuse(unused, "a study has no files of scores to read in another way")
         shown = metric or [*openset.stats.METRICS]
         if is_study:
-            results, shown = _results(paths[0]), tested
+            read_file = openset.results.Results.load
+            results = (openset.runs.results if paths[0].is_dir() else read_file)(
+                paths[0]
+            )
+            shown = tested
         else:
             results = openset.stats.read_results(paths, shown, **how)
         _compare_runs(results, shown, tested, settings, as_json=as_json, out=out)
         return
     places = {file.method: file.path for file in files}
     scores = {name: openset.Scores.load(path, **how) for name, path in places.items()}
-    operations = {}
+    operations: dict[str, Any] = {}
     if calibration:
         chosen_on = openset.stats.score_files.find_or_name(calibration)
-        missing = sorted(scores.keys() - {file.method for file in chosen_on})
+        by_name, weight = {file.method: file.path for file in chosen_on}, read(alpha)
+        missing = sorted(scores.keys() - by_name)
         refuse(missing, f"--calibration has no file of {', '.join(missing)}")
-        for name, path in ((f.method, f.path) for f in chosen_on if f.method in scores):
-            loaded, options = openset.Scores.load(path, **how), {"alpha": read(alpha)}
+        for name, one in scores.items():
+            loaded = openset.Scores.load(by_name[name], **how)
             operations[name] = openset.thresholds.operate(
-                loaded, scores[name], level=level, **options
+                loaded, one, alpha=weight, level=level
             )
     sets, documents = {}, {}
     for name, one in scores.items():
         with _io.naming(places[name]):
             found = openset.evaluate(one, None, level, metrics=computed(metric))
-        sets[name], documents[name] = found.rows(), json.loads(found.to_json())
-        if done := operations.get(name):
-            documents[name]["operation"] = done.to_dict()
-            sets[name].append(record_of(done.to_dict(), done.alpha_test))
+        sets[name], documents[name] = facts(found, operations.get(name))
     tests = [t for m in tested for t in _tests(scores, operations, m, **settings)]
     if as_json or out is not None:
         document = {"evaluations": documents, "tests": tests}
@@ -158,14 +154,6 @@ def _is_table(path: Path) -> bool:
     return path.suffix == ".csv" and not openset.stats.score_files.is_pattern(path)
 
 
-def _results(path: Path) -> Any:
-    if path.is_dir():
-        return openset.runs.results(path)
-    rows = openset.results.Results.load(path)
-    better = rows.better | openset.runs.directions(path.parent)
-    return openset.results.Results(rows, better=better)
-
-
 def _compare_runs(
     results: Any,
     shown: Sequence[str],
@@ -217,13 +205,15 @@ def _print_tests(
             winner = test["a"] if (test["difference"] > 0) != lower else test["b"]
             row = {"protocol": test["protocol"]} if has_protocol else {}
             row |= {"a": test["a"], "b": test["b"]}
-            row["a - b"] = Number(f"{test['difference']:+.4f}")
+            row["a - b"] = number(f"{test['difference']:+.4f}")
             row[f"{100 * level:g}% interval"] = _interval(test)
-            row["p"] = None if p is None else Number(f"{p:.2g}")
+            row["p"] = None if p is None else number(f"{p:.2g}")
             is_sure = p is not None and p < 1 - level
-            rows.append(row | {"better": Bold(winner) if is_sure else "unclear"})
-        how = f"p-values of {len(rows)} test{'s' * (len(rows) > 1)}"
-        table(rows, f"Pairwise differences in {metric}; {how} {CORRECTED[correction]}")
+            rows.append(
+                row | {"better": Text(winner, "bold") if is_sure else "unclear"}
+            )
+        said = f"Pairwise differences in {metric}; correction of p-values: {correction}"
+        table(rows, said)
 
 
 def _interval(test: Mapping[str, Any]) -> str | None:

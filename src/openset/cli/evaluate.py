@@ -7,27 +7,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 import openset
 from openset import _io
-from openset.cli.options import (
-    HigherIsUnknown,
-    Json,
-    Out,
-    keep_inputs,
-    read,
-    reading,
-    refuse,
-)
-from openset.cli.terminal import (
-    Best,
-    Bold,
-    Number,
-    Rows,
-    deliver,
-    say,
-    table,
-)
+from openset.cli.options import Json, Out, keep_inputs, read, reading, refuse
+from openset.cli.terminal import Rows, deliver, number, say, table
 
 ARROWS = {"higher": "↑", "lower": "↓", "neither": " "}
 
@@ -44,7 +29,7 @@ def command(
     sketch: Annotated[bool, typer.Option("--sketch")] = False,
     columns: str = "",
     unknown_label: str | None = None,
-    higher_is_unknown: HigherIsUnknown = False,
+    higher_is_unknown: Annotated[bool, typer.Option("--higher-is-unknown")] = False,
     as_json: Json = False,
     out: Out = None,
 ) -> None:
@@ -89,34 +74,30 @@ def command(
         _sketch(paths, threshold, how, as_json=as_json, out=out)
         return
     scores = openset.Scores.load(paths[0], **how)
+    options: Any = {"metrics": computed(metric), "bootstrap": bootstrap}
     done: Any = None
-    at: Any = threshold
-    if calibration:
-        chosen_on = openset.Scores.load(calibration, **how)
-        options = {"alpha": read(alpha), "level": level}
-        done = openset.thresholds.operate(chosen_on, scores, **options)
-        at = done.threshold
-    options = {"metrics": computed(metric), "bootstrap": bootstrap}
     with _io.naming(paths[0]):
+        if calibration:
+            chosen_on = openset.Scores.load(calibration, **how)
+            weight: Any = read(alpha)
+            done = openset.thresholds.operate(
+                chosen_on, scores, alpha=weight, level=level
+            )
+        at = done.threshold if done else threshold
         whole = openset.evaluate(scores, at, level, **options)
-    sets, operations = {"all": whole}, {"all": done.to_dict() if done else None}
-    of_groups = {row["group"]: row for row in done.groups} if done else {}
-    if groups:
-        parts = openset.metrics.by_group(scores, at, level, **options)
-        for group, part in parts.items():
-            name = group or "no group"
-            while name in sets:  # a group called "all" is not the set of all samples
-                name = f"group {name}"
-            sets[name], operations[name] = part, of_groups.get(group)
-    documents = {name: json.loads(one.to_json()) for name, one in sets.items()}
-    found = {name: one.rows() for name, one in sets.items()}
-    if done:
-        documents["all"]["operation"] = operations["all"]
-        for name, operation in operations.items():
-            found[name].append(record_of(operation, done.alpha_test))
-    document = documents if groups else documents["all"]
+        by_group = openset.metrics.by_group
+        parts = by_group(scores, at, level, **options) if groups else {}
+    sets = {"all": facts(whole, done)}
+    for group, part in parts.items():
+        name = group or "no group"
+        while name in sets:  # a group called "all" is not the set of all samples
+            name = f"group {name}"
+        sets[name] = facts(part, done, group)
+    found = {name: rows for name, (rows, _) in sets.items()}
     if as_json or out is not None:
         rows = [{"set": name, **row} for name, of in found.items() for row in of]
+        documents = {name: document for name, (_, document) in sets.items()}
+        document = documents if groups else documents["all"]
         deliver(out, rows, document, rows_of(found, metric, percent=True))
         return
     title = (
@@ -125,9 +106,8 @@ def command(
     )
     if whole.threshold is not None:
         title += f", threshold {whole.threshold:g}"
-    table(
-        rows_of(found, metric) if groups else _in_sections(found["all"], level), title
-    )
+    shown = rows_of(found, metric) if groups else _in_sections(found["all"], level)
+    table(shown, title)
     for note in whole.notes:
         say(f"note: {note}", style="dim")
 
@@ -137,11 +117,20 @@ def computed(metrics: Sequence[str] | None) -> list[str] | None:
     return [one for one in metrics or () if one != "oosa"] or None
 
 
-def record_of(operation: Any, alpha: float) -> dict[str, Any]:
-    """Return the operational open-set accuracy as a record like those of metrics."""
-    key = "oosa" if alpha == 0.5 else f"oosa:alpha={alpha:g}"
-    ends = {end: operation[end] for end in ("low", "high")}
-    return {"metric": key, "value": operation["oosa"], **ends, "method": "Wilson"}
+def facts(
+    evaluation: Any, done: Any = None, group: str | None = None
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return all metrics as rows and as JSON, with OOSA of a threshold in operation."""
+    rows, document = evaluation.rows(), json.loads(evaluation.to_json())
+    if done:
+        of_groups = (row for row in done.groups if row["group"] == group)
+        one = done.to_dict() if group is None else next(of_groups)
+        alpha = "" if done.alpha_test == 0.5 else f":alpha={done.alpha_test:g}"
+        ends = {end: one[end] for end in ("low", "high")}
+        row = {"metric": f"oosa{alpha}", "value": one["oosa"], **ends}
+        rows.append(row | {"method": "Wilson"})
+        document["operation"] = one
+    return rows, document
 
 
 def rows_of(
@@ -171,16 +160,16 @@ def rows_of(
     return rows
 
 
-def _cell(row: Mapping[str, Any], in_percent: bool, goal: str) -> Number:  # noqa: FBT001
+def _cell(row: Mapping[str, Any], in_percent: bool, goal: str) -> Text:  # noqa: FBT001
     text = _number(row["value"], in_percent)
-    kind = Best if text == goal else Number
+    style = "bold green" if text == goal else ""
     if row["low"] is None:
-        return kind(text)
+        return number(text, style)
     half = (row["high"] - row["low"]) / 2 * (100 if in_percent else 1)
     digits = ".1f" if in_percent else ".3f"
     # Of many samples: ±0.000 would look exact.
     is_shown = half == 0 or float(f"{half:{digits}}") > 0
-    return kind(f"{text} ±{half:{digits if is_shown else '.1g'}}")
+    return number(f"{text} ±{half:{digits if is_shown else '.1g'}}", style)
 
 
 def _number(value: float, in_percent: bool) -> str:  # noqa: FBT001
@@ -189,13 +178,10 @@ def _number(value: float, in_percent: bool) -> str:  # noqa: FBT001
 
 def _in_sections(found: Rows, level: float) -> list[dict[str, Any]]:
     """Return all metrics of one set, under headings."""
-    values, interval = (
-        {row["metric"]: row for row in found},
-        f"{100 * level:g}% interval",
-    )
-    rows = []
+    values = {row["metric"]: row for row in found}
+    interval, rows = f"{100 * level:g}% interval", []
     for section, metrics in openset.metrics.sections(values).items():
-        rows.append({"metric": Bold(section), "value": "", interval: ""})
+        rows.append({"metric": Text(section, "bold"), "value": "", interval: ""})
         for metric in metrics:
             one = values[metric.key]
             span = "" if one["low"] is None else f"{one['low']:.4f}–{one['high']:.4f}"
@@ -228,7 +214,7 @@ def _sketch(
         deliver(out, rows, document)
         return
     for row in rows:  # rounded such that the exact value stays inside
-        row["low"] = Number(f"{math.floor(row['low'] * 1e6) / 1e6:.6f}")
-        row["high"] = Number(f"{math.ceil(row['high'] * 1e6) / 1e6:.6f}")
+        row["low"] = number(f"{math.floor(row['low'] * 1e6) / 1e6:.6f}")
+        row["high"] = number(f"{math.ceil(row['high'] * 1e6) / 1e6:.6f}")
     counts = f"{sketch.n_known} known samples, {sketch.n_unknown} unknown"
     table(rows, f"{', '.join(path.name for path in paths)}: {counts}")

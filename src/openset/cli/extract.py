@@ -7,14 +7,7 @@ import typer
 
 import openset
 from openset import _io
-from openset.cli.options import (
-    Backend,
-    Place,
-    Root,
-    pixels_of,
-    refuse,
-    run_shards,
-)
+from openset.cli.options import Backend, Root, refuse, run_shards, settings
 from openset.cli.terminal import say, warn
 from openset.datasets import image_lists
 
@@ -25,7 +18,7 @@ FEW = 3  # names in a sentence
 def command(
     network: Annotated[str, typer.Argument(metavar="NETWORK")],
     data: Annotated[str, typer.Argument(metavar="DATA")],
-    out: Place = "outputs.npz",
+    out: Annotated[str, typer.Option("--out", "-o")] = "outputs.npz",
     part: str = "",
     root: Root = None,
     weights: Path | None = None,
@@ -107,7 +100,7 @@ def command(
         "classes": _lines(classes),
         "head": head and str(head.resolve()),
         "plugins": tuple(plugin or ()),
-        **pixels_of(pixels),
+        **settings([pixels]),
     }
     if Path(network).exists():  # workers may have another current folder
         network = str(Path(network).resolve())
@@ -173,45 +166,49 @@ def _list(text: str) -> Any:
 
 def _say_what(outputs: Any, *, are_given: bool) -> None:
     """Say which samples are invalid, known and unknown, and how many are right."""
-    invalid = outputs.is_invalid
+    invalid, n = outputs.is_invalid, len(outputs)
     if invalid.any():
         row = int(invalid.argmax())
-        name = "" if outputs.ids is None else f", {outputs.ids[row]}"
+        first = f"row {row}" if outputs.ids is None else outputs.ids[row]
         warn(
-            f"invalid: {invalid.sum()} of {len(outputs)} samples (a damaged image, or "
-            f"NaN from the network) are kept as rows of NaN; the first: row {row}{name}"
+            f"invalid: {invalid.sum()} of {n} samples (a damaged image, or NaN from "
+            f"the network) are kept as rows of NaN; the first: {first}"
         )
+    if outputs.input_step:
+        say(f"inputs perturbed by {outputs.input_step}")
     if outputs.logits is None:
         say(
             "An embedding model: the outputs have features and no logits. Fit a last "
             "layer on training samples with --fit-head head.npz"
         )
-    if outputs.logits is None or outputs.labels is None:
-        return
-    if outputs.input_step:
-        say(f"inputs perturbed by {outputs.input_step}")
-    known = outputs.labels >= 0
-    valid = outputs.take(known & ~invalid) if (known & ~invalid).any() else None
-    if valid is not None:
-        right = valid.logits.argmax(1) == valid.labels
-        rest = " without the invalid ones" if len(valid) < known.sum() else ""
-        accuracy = f"accuracy {right.mean():.4f}{rest}"
-        say(f"{known.sum()} samples of known classes, {accuracy}")
-    if are_given or known.all():
-        return
-    if known.any():  # a class may be misspelt
-        text = f"{(~known).sum()} samples labelled -1 (unknown)"
-        if outputs.groups is not None:
-            text += f", of {_few(sorted(set(outputs.groups[~known].tolist())))}"
+    elif outputs.labels is not None:
+        known = outputs.labels >= 0
+        if (known & ~invalid).any():
+            valid = outputs.take(known & ~invalid)
+            accuracy = (valid.logits.argmax(1) == valid.labels).mean()
+            of_valid = " of the valid ones" * bool(len(valid) < known.sum())
+            text = f"{known.sum()} samples of known classes, accuracy{of_valid}"
+            say(f"{text} {accuracy:.4f}")
+        if not are_given and not known.all():
+            _say_unknown(outputs)
+
+
+def _say_unknown(outputs: Any) -> None:
+    """Say which samples are labelled -1: the name of a class may be misspelt."""
+    unknown = outputs.labels < 0
+    text = f"{unknown.sum()} samples labelled -1 (unknown)"
+    if not unknown.all():
+        groups = () if outputs.groups is None else outputs.groups[unknown].tolist()
+        said = f", of {_few(sorted(set(groups)))}" * bool(groups)
         used = set(outputs.labels.tolist())
         unused = [name for i, name in enumerate(outputs.classes) if i not in used]
-        say(text + f". Classes without samples: {_few(unused)}" * bool(unused))
+        say(text + said + f". Classes without samples: {_few(unused)}" * bool(unused))
         return
-    text = "The network does not name its classes"
+    why = "The network does not name its classes"
     if outputs.classes:
-        text = f"No label is a class of the network ({_few(outputs.classes)})"
+        why = f"No label is a class of the network ({_few(outputs.classes)})"
     say(
-        f"{text}, so all samples are labelled -1 (unknown). If that is wrong, give the "
+        f"{why}, so all samples are labelled -1 (unknown). If that is wrong, give the "
         "names of its classes as the data spell them: --classes FILE"
     )
 

@@ -65,9 +65,10 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -76,21 +77,28 @@ import openset
 from openset import _check
 from openset.cli.terminal import ERR, say, warn
 
+T = TypeVar("T")
 Json = Annotated[bool, typer.Option("--json")]
 Out = Annotated[Path | None, typer.Option("--out", "-o")]
-Place = Annotated[str, typer.Option("--out", "-o")]  # a file, a folder or a URL
 Root = Annotated[Path | None, typer.Option(exists=True, file_okay=False)]
 Detectors = Annotated[list[str] | None, typer.Option("--detector", "-d")]
 Invalid = Literal["error", "reject"]
 Backend = Literal["loky", "ray"]
-HigherIsUnknown = Annotated[bool, typer.Option("--higher-is-unknown")]
 
 
-class _PlainFlags:
-    """Flags without a type: ``--json <bool>`` looks as if it took a value."""
+class _Documented:
+    """What has a docstring that says what it is for, and what its parameters are."""
+
+    def __init__(self, *args: Any, help: str = "", **settings: Any) -> None:  # noqa: A002
+        about, own = described(help)
+        super().__init__(*args, help=about, **settings)  # type: ignore[call-arg]
+        module = import_module(settings["callback"].__module__)
+        said = described(__doc__ or "")[1] | described(module.__doc__ or "")[1] | own
+        for param in self.params:  # type: ignore[attr-defined]
+            param.help = param.help or said.get(param.name)
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Return arguments and options."""
+        """Return arguments and options; flags without a type: ``--json <bool>``."""
         params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
         for param in params:
             if getattr(param, "is_flag", False):
@@ -98,21 +106,12 @@ class _PlainFlags:
         return params
 
 
-class Group(_PlainFlags, TyperGroup):
+class Group(_Documented, TyperGroup):
     """The program, or a group of commands such as ``openset protocols``."""
 
 
-class Command(_PlainFlags, TyperCommand):
-    """A command whose docstring says what it is for, and what its parameters are."""
-
-    def __init__(self, *args: Any, help: str = "", **settings: Any) -> None:  # noqa: A002
-        about, said = described(help)
-        super().__init__(*args, help=about, **settings)
-        module = import_module(settings["callback"].__module__)
-        said = described(__doc__ or "")[1] | described(module.__doc__ or "")[1] | said
-        for param in self.params:
-            one: Any = param
-            one.help = one.help or said.get(one.name)
+class Command(_Documented, TyperCommand):
+    """A command."""
 
 
 def described(docstring: str) -> tuple[str, dict[str, str]]:
@@ -147,11 +146,11 @@ def settings(texts: Iterable[str]) -> dict[str, Any]:
 
     Examples
     --------
-    >>> settings(["k=5,name=a,b", "x=true"])
-    {'k': 5, 'name': 'a,b', 'x': True}
+    >>> settings(["side=5,mean=1,0.5", "x=true"]), settings([""])
+    ({'side': 5, 'mean': [1, 0.5], 'x': True}, {})
     """
     found = {}
-    for text in texts:
+    for text in filter(None, texts):
         for pair in re.split(r",(?=\s*\w+=)", text):
             name, equals, value = pair.partition("=")
             if not (equals and name.strip()):
@@ -161,36 +160,20 @@ def settings(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def read(text: str) -> Any:
-    """Read a number, true, false, none, or a JSON value; else text.
+    """Read a number, several with commas, true, false, none, or JSON; else text.
 
     Examples
     --------
-    >>> [read(one) for one in ("5", ".5", "None", "[1, 2]", "a,b")]
-    [5, 0.5, None, [1, 2], 'a,b']
+    >>> [read(one) for one in ("5", ".5", "None", "[1, 2]", "3,4", "a,b")]
+    [5, 0.5, None, [1, 2], [3, 4], 'a,b']
     """
     words = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
-    for reader in (json.loads, float):
-        try:
+    for reader in (json.loads, float, lambda listed: json.loads(f"[{listed}]")):
+        with suppress(ValueError):
             return reader(text)
-        except ValueError:
-            continue
     return text
-
-
-def pixels_of(text: str) -> dict[str, Any]:
-    """Read --pixels, as `extract.load` takes it.
-
-    Examples
-    --------
-    >>> pixels_of("side=32,mean=0.5,0.5,0.4")
-    {'side': 32, 'mean': (0.5, 0.5, 0.4)}
-    """
-    found = settings([text] if text else [])
-    for name in found.keys() & {"mean", "std"}:
-        found[name] = tuple(map(float, str(found[name]).split(",")))
-    return found
 
 
 def made(texts: Iterable[str], train: object = None) -> dict[str, Any]:
@@ -226,6 +209,12 @@ def refuse(is_wrong: object, text: str) -> None:
     """Raise an error about the options of a command."""
     if is_wrong:
         raise ValueError(text)
+
+
+def need(value: T | None, text: str) -> T:
+    """Return what must be given."""
+    refuse(value is None, text)
+    return cast("T", value)
 
 
 def keep_inputs(out: Path | None, *inputs: str | Path | None) -> None:

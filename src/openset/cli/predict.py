@@ -8,7 +8,7 @@ import typer
 
 import openset
 from openset import _io
-from openset.cli.options import Backend, Invalid, Json, keep_inputs, refuse, run_shards
+from openset.cli.options import Backend, Invalid, Json, keep_inputs, need, run_shards
 from openset.cli.terminal import print_json, say, table, warn
 
 SHOWN = 10
@@ -45,10 +45,10 @@ def command(
         Write to this .csv or .npz file; for shards, a folder or a URL.
     """
     if openset.shards.is_folder_of_shards(new):
-        refuse(not out, "--out must be given for a folder of shards: a folder or a URL")
-        options: dict[str, Any] = {"plugins": tuple(plugin or ()), "invalid": invalid}
-        job = openset.shards.Predict(rejector, **options)
-        run_shards(job, new, str(out), jobs=jobs, backend=backend)
+        out = need(out, "--out must be given for a folder of shards: a folder or a URL")
+        plugins = tuple(plugin or ())
+        job = openset.shards.Predict(rejector, plugins=plugins, invalid=invalid)
+        run_shards(job, new, out, jobs=jobs, backend=backend)
         return
     keep_inputs(Path(out) if out else None, new)
     loaded = openset.Rejector.load(rejector, plugins=plugin or ())

@@ -27,13 +27,9 @@ from openset import _check
 from openset.cli.options import Command, Json, Out, Root
 from openset.cli.terminal import print_json, say, table
 
-app = typer.Typer(
-    help="List published protocols, show one, or draw new ones.\n\n"
-    "    openset protocols list\n\n    openset protocols show cifar10 0",
-    invoke_without_command=True,
-    rich_markup_mode="markdown",
-)
-
+app = typer.Typer(invoke_without_command=True, rich_markup_mode="markdown")
+PARTS = ("known", "negative", "surrogate", "unknown", "unused")
+SHOWN = 200  # classes; all of them are in --json
 Classes = Annotated[str, typer.Argument(metavar="CLASSES")]
 Known = Annotated[int, typer.Option("--known")]
 Unknown = Annotated[int, typer.Option("--unknown")]
@@ -41,6 +37,11 @@ Unknown = Annotated[int, typer.Option("--unknown")]
 
 @app.callback()
 def _default(context: typer.Context) -> None:
+    """List published protocols, show one, or draw new ones.
+
+    openset protocols
+    openset protocols show cifar10 0
+    """
     if context.invoked_subcommand is None:
         listed()
 
@@ -59,16 +60,16 @@ def listed(as_json: Json = False) -> None:
         splits = openset.protocols.splits(name)
         each = tuple(published(name, split) for split in splits)
         n_distinct = openset.protocols.Draws(each).n_distinct
-        record: dict[str, Any] = {"name": name, "n_distinct": n_distinct}
-        records.append(record | {"splits": [*map(_summary, splits, each)]})
+        of_splits = [*map(_summary, splits, each)]
+        records.append({"name": name, "n_distinct": n_distinct, "splits": of_splits})
         alike: dict[tuple[Any, ...], list[Any]] = {}  # splits of one size share a row
         for split, one in zip(splits, each, strict=True):
             size = (one.n_known, one.n_unknown, f"{one.openness:.3f}")
             alike.setdefault(size, []).append(split)
         for (n_known, n_unknown, openness), of in alike.items():
-            row = {"name": name, "splits": ", ".join(map(str, of))}
-            row |= {"known": n_known, "unknown": n_unknown, "openness": openness}
-            rows.append(row | {"distinct": f"{n_distinct} of {len(each)}"})
+            row = {"name": name, "splits": of, "known": n_known, "unknown": n_unknown}
+            distinct = f"{n_distinct} of {len(each)}"
+            rows.append(row | {"openness": openness, "distinct": distinct})
     if as_json:
         print_json(records)
         return
@@ -243,24 +244,18 @@ def _each(found: Any) -> tuple[Any, ...]:
 def _print(drawn: Any) -> None:
     """Show the parts of one protocol; of several, a row each."""
     each, rows = _each(drawn), []
-    longest = 200 if len(each) == 1 else 10
-
-    def few(names: Any) -> str:
-        more = f", … ({len(names)} in --json)" if len(names) > longest else ""
-        return ", ".join(map(str, names[:longest])) + more
-
-    for i, one in enumerate(each if len(each) > 1 else ()):
-        row = {"": i, "known": few(one.known), "unknown": few(one.unknown)}
-        rows.append(row | {"openness": one.openness, "hash": one.hash[:8]})
-    if rows:
+    if len(each) > 1:
+        for i, one in enumerate(each):
+            row = {"": i, "known": _few(one.known), "unknown": _few(one.unknown)}
+            rows.append(row | {"openness": one.openness, "hash": one.hash[:8]})
         table(rows, f"{len(each)} protocols, {drawn.n_distinct} distinct")
         return
-    for part in ("known", "negative", "surrogate", "unknown", "unused"):
-        classes = getattr(one := each[0], part)
-        if classes:
-            source = one.source if part == "unused" else one.source_of(part)
-            row = {"part": part, "n": len(classes), "from": source}
-            rows.append(row | {"classes": few(classes)})
+    one = each[0]
+    for part in (part for part in PARTS if getattr(one, part)):
+        classes = getattr(one, part)
+        source = one.source if part == "unused" else one.source_of(part)
+        row = {"part": part, "n": len(classes), "from": source}
+        rows.append(row | {"classes": _few(classes)})
     table(rows, one.name or "protocol")
     about = [f"openness {one.openness:.3f}"]
     if one.n_tests > 1:
@@ -268,3 +263,8 @@ def _print(drawn: Any) -> None:
     if one.validation:
         about.append(f"validation {one.validation:.0%} of each class")
     say("\n".join([*about, f"seed {one.seed}", f"hash {one.hash}"]))
+
+
+def _few(names: tuple[Any, ...]) -> str:
+    more = f", … ({len(names)} in --json)" if len(names) > SHOWN else ""
+    return ", ".join(map(str, names[:SHOWN])) + more

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import openset
-from openset.cli.options import HigherIsUnknown, Out, reading
+from openset.cli.options import Out, reading
 from openset.cli.terminal import say
 
 
@@ -17,7 +17,7 @@ def command(
     pin: Annotated[list[str] | None, typer.Option(metavar="METHOD")] = None,
     columns: str = "",
     unknown_label: str | None = None,
-    higher_is_unknown: HigherIsUnknown = False,
+    higher_is_unknown: Annotated[bool, typer.Option("--higher-is-unknown")] = False,
 ) -> None:
     """Write a report as one HTML page: leaderboard, figures, threshold explorer.
 

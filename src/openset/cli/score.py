@@ -12,7 +12,6 @@ from openset import _io, _plugins
 from openset.cli.options import (
     Backend,
     Detectors,
-    Place,
     keep_inputs,
     made,
     refuse,
@@ -28,7 +27,7 @@ def command(
     test: Annotated[str, typer.Argument(metavar="TEST")],
     detector: Detectors = None,
     train: Path | None = None,
-    out: Place = "scores",
+    out: Annotated[str, typer.Option("--out", "-o")] = "scores",
     jobs: int = -1,
     backend: Backend = "loky",
 ) -> None:

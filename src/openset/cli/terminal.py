@@ -39,25 +39,9 @@ class SafeConsole(Console):
 OUT, ERR = SafeConsole(), SafeConsole(stderr=True)
 
 
-class Number(str):
-    """A cell with a number as text, such as 0.91 ±0.02."""
-
-    __slots__ = ()
-    style = ""
-
-
-class Best(Number):
-    """The best of its column."""
-
-    __slots__ = ()
-    style = "bold green"
-
-
-class Bold(str):
-    """A cell that stands out."""
-
-    __slots__ = ()
-    style = "bold"
+def number(text: str, style: str = "") -> Text:
+    """Return a cell with a number as text, such as 0.91 ±0.02."""
+    return Text(text, style, justify="right")
 
 
 def say(text: object, *, style: str = "", to: Console = OUT) -> None:
@@ -82,7 +66,9 @@ def table(rows: Iterable[Mapping[str, Any]], title: str = "", bold: int = -1) ->
     names = list(records[0]) if records else []
     columns = [[row[name] for row in records] for name in names]
     is_number = [any(map(_is_number, values)) for values in columns]
-    cells = [[line for v in of for line in _cell(v).split("\n")] for of in columns]
+    cells = [
+        [line for v in of for line in _cell(v).plain.split("\n")] for of in columns
+    ]
     bodies = [max(map(cell_len, of)) for of in cells]
     words = [max(map(cell_len, name.split()), default=0) for name in names]
     least = [
@@ -99,7 +85,7 @@ def table(rows: Iterable[Mapping[str, Any]], title: str = "", bold: int = -1) ->
         shown.add_column(Text(name), justify=justify, width=width, overflow="fold")
     for i, row in enumerate(records):
         style = "bold green" if i == bold else None
-        shown.add_row(*(_styled(value) for value in row.values()), style=style)
+        shown.add_row(*map(_cell, row.values()), style=style)
     OUT.print(shown)
 
 
@@ -160,39 +146,37 @@ def _latex(rows: Rows) -> str:
     from openset.stats import tables  # noqa: PLC0415
 
     def cell(value: Any) -> str:
-        text = tables.latex_text(_cell(value))
-        return rf"\textbf{{{text}}}" if isinstance(value, Best) else text
+        text = tables.latex_text(_cell(value).plain)
+        return rf"\textbf{{{text}}}" if "bold" in str(_cell(value).style) else text
 
     cells = [list(map(cell, row.values())) for row in rows]
     return visible(tables.latex(list(map(tables.latex_text, rows[0])), cells))
 
 
-def _styled(value: Any) -> Text:
-    return Text(_cell(value), style=getattr(value, "style", ""))
-
-
-def _cell(value: Any) -> str:
-    """Return the text of a cell.
+def _cell(value: Any) -> Text:
+    """Return a value as it is shown.
 
     Examples
     --------
-    >>> [_cell(one) for one in (None, True, 3, 0.51239, 1e-7, 12345.6, ["a", "b"])]
+    >>> [_cell(v).plain for v in (None, True, 3, 0.51239, 1e-7, 12345.6, ["a", "b"])]
     ['–', 'yes', '3', '0.5124', '1e-07', '1.2e+04', 'a, b']
     """
-    if value is None:
-        return "–"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
+    if isinstance(value, Text):
+        return value
     if isinstance(value, float):
         is_plain = value == 0 or 1e-4 <= abs(value) < 1e4
-        return f"{value:.4f}" if is_plain else f"{value:.2g}"
+        return Text(f"{value:.4f}" if is_plain else f"{value:.2g}")
     if isinstance(value, list | tuple | set):
-        return ", ".join(map(str, value))
-    return str(value)
+        return Text(", ".join(map(str, value)))
+    if isinstance(value, bool):
+        return Text("yes" if value else "no")
+    return Text("–" if value is None else str(value))
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | Number) and not isinstance(value, bool)
+    if isinstance(value, Text):
+        return value.justify == "right"
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _finite(value: Any) -> Any:

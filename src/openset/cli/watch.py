@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 import openset
-from openset.cli.terminal import Bold, say, table
+from openset.cli.terminal import say, table
 
 
 def command(
@@ -81,7 +82,7 @@ def command(
                 "new": test.new,
                 "distance": test.distance,
                 "p": f"{test.p_value:.2g}",
-                "": Bold("alarm") if test.is_alarm else "ok",
+                "": Text("alarm", "bold") if test.is_alarm else "ok",
             }
             for name, one in verdicts.items()
             for test in one.tests

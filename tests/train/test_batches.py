@@ -10,10 +10,9 @@ from numpy.testing import assert_array_equal
 from openset import datasets
 from openset.datasets import Dataset
 from openset.protocols import Protocol
-from openset.train import Execution, Job, fit, fit_jobs, tune
+from openset.train import fit
 from openset.train.augment import Pipeline
-from openset.train.batches import Batches
-from openset.train.run import Run
+from openset.train.batches import Batches, as_tensor, derived
 from tests.train.tiny import (
     fit_tiny,
     image_data,
@@ -23,9 +22,6 @@ from tests.train.tiny import (
 )
 
 HERE = torch.device("cpu")
-
-
-CPU = Execution(accelerator="cpu", progress=False)
 
 
 def weights(trained):
@@ -194,18 +190,6 @@ def test_negatives_are_resized_like_the_training_images(side):
             "train.fit: negatives must be given for the method 'entropic', got none",
         ),
         (
-            {"method": "softmax", "negatives": others(rows_data())},
-            "negatives must be left out",
-        ),
-        (
-            {
-                "data": datasets.cut(rows_data(), last_unknown(rows_data())),
-                "method": "entropic",
-                "negatives": others(rows_data()),
-            },
-            "negatives must be left out",
-        ),
-        (
             {"method": "entropic", "negatives": rows_data()},
             "got another Dataset with label_set='rows'",
         ),
@@ -239,11 +223,6 @@ def test_another_file_of_the_same_name_is_not_the_training_data(tmp_path):
     given = {"method": "entropic", "negatives": tmp_path / "theirs" / "rows.npz"}
     with pytest.raises(ValueError, match="with another name than the training data"):
         fit(data=tmp_path / "mine" / "rows.npz", progress=False, **given)
-
-
-def test_negatives_beside_those_of_the_protocol_are_refused():
-    with pytest.raises(ValueError, match="the protocol has negative classes"):
-        fit_digits("entropic", negatives=others(rows_data()), epochs=1)
 
 
 def batches_of(*, n_others=20, rank=0, world=1, per=1.0):
@@ -299,71 +278,6 @@ def test_processes_share_negatives_out_among_them():
     assert sum(map(len, rows)) == 47
 
 
-def image_job(**changes):
-    """Return a run with RandAugment, dropout and negatives of another size."""
-    data = image_data()
-    return Job.of(
-        method="outlier_exposure",
-        data=data,
-        protocol=last_unknown(data),
-        negatives=others(image_data(side=20)),
-        recipe="ceplus",
-        network="osrci",
-        side=16,
-        epochs=4,
-        batch=5,
-        **changes,
-    )
-
-
-def test_runs_that_take_turns_get_the_weights_they_get_alone():
-    alone = [fit_jobs([image_job(seed=seed)], CPU)[0] for seed in (0, 1)]
-    together = fit_jobs([image_job(seed=0), image_job(seed=1)], CPU)
-    for one, other in zip(alone, together, strict=True):
-        assert_same_weights(one, other)
-
-
-def test_a_run_that_was_stopped_ends_with_the_same_weights(tmp_path, monkeypatch):
-    (expected,) = fit_jobs([image_job()], CPU)
-    epoch = Run._epoch
-    monkeypatch.setattr("openset.train.run._EVERY", 0.0)
-
-    def stopping(self, number):
-        return epoch(self, number) if number < 2 else 1 / 0
-
-    monkeypatch.setattr(Run, "_epoch", stopping)
-    with pytest.raises(ZeroDivisionError):
-        fit_jobs([image_job(out=tmp_path / "run")], CPU)
-    monkeypatch.setattr(Run, "_epoch", epoch)
-    (continued,) = fit_jobs([image_job(out=tmp_path / "run")], CPU)
-    assert_same_weights(continued, expected)
-
-
-def test_the_rotation_head_goes_with_negatives():
-    data = image_data()
-    trained = fit_tiny(
-        data, method="entropic", network="osrci", auxiliary="rotation", epochs=2
-    )
-    assert all(np.isfinite(line["loss"]) for line in trained.log)
-
-
-def test_options_are_chosen_with_the_negatives_of_the_run():
-    data = rows_data()
-    tuned = tune(
-        grid={"weight": [0.1, 0.5]},
-        method="outlier_exposure",
-        data=data,
-        protocol=last_unknown(data),
-        negatives=others(data),
-        draws=1,
-        recipe="torchosr",
-        epochs=1,
-        accelerator="cpu",
-        progress=False,
-    )
-    assert len(tuned.table) == 2
-
-
 def test_every_sample_has_its_turn_once_per_epoch_in_a_new_order():
     data = rows_data()
     cut = datasets.cut(data, last_unknown(data))
@@ -394,3 +308,40 @@ def test_processes_share_every_batch_out_among_them(world):
         parts = [share[number] for share in shares]
         assert torch.equal(torch.cat([one.inputs for one in parts]), inputs)
         assert torch.equal(torch.cat([one.labels for one in parts]), labels)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "kind", "message"),
+    [
+        (["a", "b"], "text", r"data must be .*got texts\. Embed"),
+        (np.zeros((2, 4, 4)), "image", "data must be images as uint8.*dtype float64"),
+        (
+            np.zeros((2, 4, 4, 2), np.uint8),
+            "image",
+            r"got dtype uint8, shape \(2, 4, 4",
+        ),
+        (["a.png"], "image", "Read image files with"),
+        ([[1.0, np.nan]], "table", "data must be rows of finite numbers.*with NaN"),
+        ([1.0, 2.0], "table", "of another shape"),
+    ],
+)
+def test_what_cannot_be_trained_on_is_named(inputs, kind, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        as_tensor(inputs, kind, None)
+
+
+def test_grey_images_get_three_equal_channels():
+    grey = np.arange(2 * 4 * 4, dtype=np.uint8).reshape(2, 4, 4)
+    found = as_tensor(grey, "image", None).numpy()
+    assert_array_equal(found, np.stack([grey] * 3, axis=1))
+
+
+def test_no_two_places_draw_from_one_seed():
+    places = [(), (1,)] + [(2, epoch, rank) for epoch in range(9) for rank in range(4)]
+    seeds = [derived(seed, *place) for seed in range(5) for place in places]
+    of_batches = derived(0, 1)
+    seeds += [derived(of_batches, epoch) for epoch in range(9)]
+    seeds += [
+        derived(of_batches, e, s, r) for e in range(9) for s in (0, 7) for r in (0, 1)
+    ]
+    assert len(set(seeds)) == len(seeds)

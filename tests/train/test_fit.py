@@ -1,6 +1,5 @@
 """Training end to end: what comes out, that it repeats, and what is refused."""
 
-import dataclasses
 import json
 import math
 from importlib import import_module
@@ -17,7 +16,6 @@ from openset.train import Execution, Job, fit_jobs, methods, recipe, recipes
 from openset.train.augment import Pipeline
 from openset.train.batches import Batches, derived
 from openset.train.learner import make_learner
-from openset.train.networks import Network, TwoNorms
 from openset.train.plan import plans
 from tests.train.tiny import (
     NARROW,
@@ -203,14 +201,6 @@ def test_augmentation_and_dropout_repeat_as_well():
     )
 
 
-def test_what_ran_before_leaves_no_trace():
-    first = fit_tiny(image_data(), network="osrci", epochs=1)
-    torch.manual_seed(123)
-    np.random.default_rng(0)
-    fit_tiny(method="arpl", epochs=1)
-    assert_same_weights(first, fit_tiny(image_data(), network="osrci", epochs=1))
-
-
 def test_the_callers_random_numbers_are_left_alone():
     torch.manual_seed(9)
     expected = torch.rand(3)
@@ -274,23 +264,6 @@ def test_a_model_given_twice_is_trained_twice_and_stays_as_it_was():
     assert all(torch.equal(before[k], after[k]) for k in before)
     trained = first.learner.network.head.weight.cpu()
     assert not torch.equal(trained, before["2.weight"])
-
-
-def test_no_two_places_draw_from_one_seed():
-    places = [(), (1,)] + [(2, epoch, rank) for epoch in range(9) for rank in range(4)]
-    seeds = [derived(seed, *place) for seed in range(5) for place in places]
-    of_batches = derived(0, 1)
-    seeds += [derived(of_batches, epoch) for epoch in range(9)]
-    seeds += [
-        derived(of_batches, e, s, r) for e in range(9) for s in (0, 7) for r in (0, 1)
-    ]
-    assert len(set(seeds)) == len(seeds)
-
-
-def test_the_log_has_the_rates_of_the_recipe():
-    trained = fit_tiny(recipe="ceplus", epochs=5, warmup=2)
-    made = recipe("ceplus", "rows", epochs=5, warmup=2, lr=0.1)
-    assert [line["lr"] for line in trained.log] == [made.rate(e) for e in range(5)]
 
 
 def test_the_updates_are_those_of_a_plain_loop():
@@ -390,15 +363,6 @@ def test_the_log_times_every_epoch(monkeypatch):
         )
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning:tensorboard")
-def test_tensorboard_files_appear_when_asked_for(tmp_path):
-    pytest.importorskip("tensorboard", reason="an optional log")
-    fit_tiny(out=tmp_path / "with", log_to="tensorboard", epochs=1)
-    fit_tiny(out=tmp_path / "without", epochs=1)
-    assert list((tmp_path / "with" / "tensorboard").glob("events.*"))
-    assert not (tmp_path / "without" / "tensorboard").exists()
-
-
 def test_mlflow_gets_every_epoch_and_the_test_results(tmp_path, monkeypatch):
     mlflow = pytest.importorskip("mlflow", reason="the extra mlflow")
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
@@ -415,93 +379,6 @@ def test_mlflow_gets_every_epoch_and_the_test_results(tmp_path, monkeypatch):
     )
     assert found.data.params["recipe.epochs"] == "3"
     assert found.info.status == "FINISHED"
-
-
-def test_no_bars_outside_of_a_terminal(capsys):
-    fit_tiny(progress=True, epochs=1)
-    captured = capsys.readouterr()
-    assert (captured.out, captured.err) == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("method", "option"),
-    [
-        ("arpl", "weight"),
-        ("openauc", "weight"),
-        ("objectosphere", "weight"),
-        ("objectosphere", "length"),
-        ("proser", "second"),
-        ("proser", "mixed"),
-    ],
-)
-def test_infinite_options_are_refused_before_the_training(method, option):
-    with pytest.raises(ValueError, match=rf"{option} must be .*\[0, inf\), got inf"):
-        fit_tiny(method=method, options={option: math.inf})
-
-
-def test_a_class_in_place_of_a_network_says_so():
-    with pytest.raises(
-        ValueError, match=r"Pass an object of the class: Bilinear\(\.\.\.\)"
-    ):
-        fit_tiny(network=nn.Bilinear)
-
-
-def test_one_known_class_is_refused():
-    data = rows_data()
-    usual = last_unknown(data)
-    lonely = type(usual)(known=usual.known[:1], unknown=usual.unknown, source=data.name)
-    with pytest.raises(ValueError, match="known classes must be at least 2, got 1"):
-        fit_tiny(data, protocol=lonely)
-
-
-def test_texts_are_refused():
-    data = Dataset(
-        inputs=np.array(["a", "b", "c", "d"] * 6),
-        labels=np.arange(24) % 4,
-        classes=list("abcd"),
-        kind="text",
-        name="texts",
-        parts={"train": np.arange(12), "test": np.arange(12, 24)},
-    )
-    with pytest.raises(TypeError, match=r"data must be .*got texts. Embed"):
-        fit_tiny(data, validation=0)
-
-
-def test_pixels_that_are_no_bytes_are_refused():
-    data = image_data()
-    floats = Dataset(
-        inputs=data.inputs / 255,
-        labels=data.labels,
-        classes=data.classes,
-        kind="image",
-        name="floats",
-        parts=data.parts,
-    )
-    with pytest.raises(
-        TypeError, match=r"data must be images as uint8.*got dtype float64"
-    ):
-        fit_tiny(floats)
-
-
-def test_too_few_samples_are_refused():
-    data = image_data(n=4)
-    with pytest.raises(
-        ValueError, match="training part must be at least 2 samples, got"
-    ):
-        Batches(
-            datasets.cut(data, last_unknown(data)).test.__class__(
-                inputs=data.inputs[:1],
-                labels=data.labels[:1],
-                groups=np.array(["a"]),
-                classes=("a", "b"),
-                kind="image",
-                sources=(),
-            ),
-            Pipeline(),
-            device=torch.device("cpu"),
-            batch=4,
-            seed=0,
-        )
 
 
 def test_a_loss_that_explodes_stops_the_run_and_leaves_no_result(tmp_path):
@@ -522,15 +399,6 @@ def test_weights_that_explode_in_the_last_update_are_not_kept(tmp_path, monkeypa
     assert not (tmp_path / "checkpoint.pt").exists()
 
 
-def test_missing_numbers_in_a_table_are_refused():
-    data = rows_data()
-    rows = np.array(data.inputs)
-    rows[4, 2] = np.nan
-    broken = dataclasses.replace(data, inputs=rows)
-    with pytest.raises(ValueError, match=r"data must be .* finite numbers"):
-        fit_tiny(broken)
-
-
 def test_runs_that_would_write_over_each_other_are_refused(tmp_path):
     jobs = [
         described(rows_data(), method="softmax", seed=seed, out=tmp_path)
@@ -547,19 +415,3 @@ def test_half_precision_trains_and_answers_in_float32():
     assert trained.outputs["test"].logits.dtype == np.float32
     assert trained.spec["precision"] == "bf16-mixed"
     assert metrics.accuracy(trained.scores["published"]) > 0.9
-
-
-def test_batch_norms_that_would_be_shared_with_generated_images_are_refused():
-    plain = Network(
-        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.Flatten()),
-        nn.Linear(4 * 30 * 30, 3),
-    )
-    with pytest.raises(
-        ValueError, match="TwoNorms for its batch norms, got a BatchNorm2d"
-    ):
-        fit_tiny(image_data(side=32), method="arpl_cs", network=plain)
-    with pytest.raises(
-        ValueError, match=r"network must be 'classifier32', .* got 'timm:resnet18'"
-    ):
-        fit_tiny(image_data(side=32), method="arpl_cs", network="timm:resnet18")
-    assert TwoNorms(4).on == 0

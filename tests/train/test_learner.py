@@ -1,6 +1,7 @@
 """The rotation head: what it learns from, and what it leaves alone."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,27 +13,16 @@ from openset.train import Trained, methods
 from openset.train.augment import Normalize
 from openset.train.learner import Learner, WithExtraSamples, quarter_turns
 from openset.train.methods import Method, make
-from openset.train.networks import Classifier32, Network
+from openset.train.networks import Classifier32
 from tests.train.tiny import (
     fit_tiny,
     image_data,
-    last_unknown,
     needs_negatives,
     rows_data,
     rows_network,
 )
 
 ON_ROWS = [name for name in methods.REGISTRY.built_in() if name != "arpl_cs"]
-PLACES = [
-    (name, place)
-    for name in ON_ROWS
-    if "place" in methods.find(name).options()
-    for place in ("input", "first", "penultimate")
-]
-
-ON_ROWS = [name for name in methods.REGISTRY.built_in() if name != "arpl_cs"]
-
-
 PLACES = [
     (name, place)
     for name in ON_ROWS
@@ -201,30 +191,10 @@ def test_the_saved_network_does_not_carry_the_head(tmp_path):
     assert trained.learner.rotation is not None  # of the run itself
 
 
-def test_rows_of_numbers_cannot_be_turned():
-    with pytest.raises(
-        ValueError,
-        match="auxiliary must be 'none' unless the samples are square images, got",
-    ):
-        fit_tiny(rows_data(), auxiliary="rotation")
-
-
-def test_images_that_are_no_squares_cannot_be_turned():
-    data = image_data()
-    wide = type(data)(
-        inputs=np.asarray(data.inputs)[:, :, :12],
-        labels=data.labels,
-        classes=data.classes,
-        kind="image",
-        name="wide",
-        parts=data.parts,
-    )
-    with pytest.raises(ValueError, match=r"'rotation' for samples of 3×16×12\. Resize"):
-        fit_tiny(wide, protocol=last_unknown(wide), auxiliary="rotation")
-
-
-def test_a_network_of_ones_own_takes_the_head():
-    backbone = nn.Sequential(nn.Flatten(), nn.Linear(3 * 16 * 16, 5), nn.Tanh())
-    network = Network(backbone, nn.Linear(5, 3))
-    trained = fit_tiny(image_data(), network=network, auxiliary="rotation")
-    assert trained.learner.rotation.in_features == 5
+@pytest.mark.parametrize("what", ["rows", "wide"])
+def test_what_is_no_square_image_cannot_be_turned(what):
+    data = rows_data() if what == "rows" else image_data()
+    if what == "wide":
+        data = replace(data, inputs=data.inputs[:, :, :12])
+    with pytest.raises(ValueError, match="'none' unless the samples are square images"):
+        fit_tiny(data, auxiliary="rotation")

@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from openset.train import Recipe, recipe
+from openset.train import recipe
 
 # Rates of the CE+ release's scheduler with lr 0.1, by epoch.
 CHECKED = {
@@ -30,13 +30,6 @@ def test_recipe_ceplus_has_the_published_rates(epoch, rate):
     assert recipe("ceplus", "cifar10").rate(epoch) == pytest.approx(rate, abs=5e-7)
 
 
-def test_the_rate_is_lowest_in_epochs_200_and_400_and_not_in_the_last():
-    rates = [recipe("ceplus", "cifar10").rate(e) for e in range(600)]
-    lowest = min(rates[1:])
-    assert [e for e, rate in enumerate(rates) if rate == lowest] == [200, 400]
-    assert rates[599] > lowest
-
-
 @pytest.mark.parametrize("warmup", [0, 10])
 def test_the_schedule_is_the_textbook_one_an_epoch_late(warmup):
     made = recipe("ceplus", "cifar10", warmup=warmup)
@@ -53,22 +46,11 @@ def test_the_schedule_is_the_textbook_one_an_epoch_late(warmup):
         assert made.rate(e) == pytest.approx(expected, rel=1e-12)
 
 
-def test_without_warm_up_the_first_two_epochs_have_the_full_rate():
-    made = recipe("ceplus", "cifar10", warmup=0)
-    assert made.rate(0) == made.rate(1) == 0.1
-    assert made.rate(2) < 0.1
-
-
 def test_recipe_arpl_steps_down_at_30_60_and_90():
     made = recipe("arpl", "cifar10")
     rates = {e: made.rate(e) for e in (0, 29, 30, 59, 60, 89, 90, 99)}
     expected = (0.1, 0.1, 0.01, 0.01, 0.001, 0.001, 0.0001, 0.0001)
     assert list(rates.values()) == pytest.approx(list(expected))
-
-
-def test_recipe_torchosr_keeps_its_rate():
-    made = recipe("torchosr", "cifar10")
-    assert {made.rate(e) for e in range(made.epochs)} == {1e-3}
 
 
 @pytest.mark.parametrize(
@@ -137,11 +119,6 @@ def test_a_short_cosine_is_one_cycle_with_warm_up_in_proportion(epochs, cycle, w
     assert (made.cycle, made.warmup) == (cycle, warmup)
 
 
-def test_a_short_cosine_ends_near_the_floor():
-    made = recipe("ceplus", "cifar10", epochs=50)
-    assert made.rate(49) < 0.001
-
-
 @pytest.mark.parametrize(
     ("epochs", "milestones"),
     [(10, (3, 6, 9)), (200, (60, 120, 180)), (1, (1, 1, 1)), (100, (30, 60, 90))],
@@ -176,34 +153,17 @@ def test_changes_reach_the_pipeline():
     ("changes", "message"),
     [
         ({"epoch": 3}, "train.recipe: a change must be one of .*'epochs'.*got 'epoch'"),
-        ({"pipeline": None}, "a change must be one of .*got 'pipeline'"),
-        ({"epochs": 0}, "train.recipe: epochs must be an integer >= 1, got 0"),
         ({"epochs": 600.0}, "epochs must be an integer >= 1, got 600.0"),
-        ({"epochs": "10"}, "epochs must be an integer >= 1, got '10'"),
         ({"batch": -1}, "batch must be an integer >= 1, got -1"),
         ({"lr": 0}, r"lr must be a number in \(0, inf\), got 0"),
-        ({"lr": math.inf}, r"lr must be a number in \(0, inf\), got inf"),
         ({"lr": math.nan}, r"lr must be a number in .*got nan"),
-        ({"momentum": -0.1}, "momentum must be a number in .*got -0.1"),
         ({"weight_decay": "no"}, "weight_decay must be a number in .*got 'no'"),
-        ({"warmup": 201}, "warmup must be at most cycle, 200 epochs, got 201"),
-        ({"cycle": 5}, "warmup must be at most cycle, 5 epochs, got 10. Change both"),
-        ({"warmup": -1}, "warmup must be a number in .*got -1"),
         ({"momentum": math.inf}, r"momentum must be a number in \[0, inf\), got inf"),
-        ({"floor": 2}, r"floor must be a number in \[0, 1\], got 2"),
-        ({"smoothing": 1}, r"smoothing must be a number in \[0, 1\), got 1"),
         ({"optimiser": "lion"}, "optimiser must be one of 'sgd', 'adam', got 'lion'"),
         ({"schedule": "linear"}, "schedule must be one of .*got 'linear'"),
-        ({"n_ops": -1}, "n_ops must be .*got -1"),
         ({"side": 0}, "side must be an integer >= 1, got 0"),
         ({"clean": 1.5}, r"clean must be a number in \[0, 1\], got 1.5"),
-        ({"dropout": 1}, r"dropout must be a number in \[0, 1\), got 1"),
-        ({"auxiliary": "jigsaw"}, "auxiliary must be one of 'none', 'rotation', got"),
         ({"auxiliary": "jigsaw", "budget": 9}, "auxiliary must be one of 'none', 'rot"),
-        (
-            {"auxiliary": "rotation", "auxiliary_weight": -1},
-            "auxiliary_weight must be a number in .*got -1",
-        ),
         ({"budget": 0}, r"budget must be a number in \(0, inf\), got 0"),
         ({"budget": 9, "epochs": 9}, "budget must be left out with epochs=9, got 9"),
     ],
@@ -211,42 +171,6 @@ def test_changes_reach_the_pipeline():
 def test_bad_changes_are_refused(changes, message):
     with pytest.raises(ValueError, match=message):
         recipe("ceplus", "cifar10", **changes)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"milestones": "30,60"}, r"milestones must be a list of epochs, got '30,60'"),
-        ({"milestones": 1}, r"milestones must be .*For example milestones=\[30, 60\]"),
-        ({"milestones": ["a"]}, "milestones must be a list of epochs"),
-        ({"milestones": [-5]}, r"milestones must be a list of epochs, got \[-5\]"),
-        ({"milestones": [True]}, "milestones must be a list of epochs"),
-        ({"flip": "no"}, "flip must be True or False, got 'no'"),
-    ],
-)
-def test_changes_of_another_type_are_refused(changes, message):
-    with pytest.raises(TypeError, match=message):
-        recipe("arpl", "cifar10", **changes)
-
-
-@pytest.mark.parametrize(
-    ("name", "changes", "message"),
-    [
-        ("arpl", {"warmup": 5}, "warmup must be left out with schedule='steps'"),
-        ("torchosr", {"cycle": 5}, "cycle must .*needs schedule='cosine'"),
-        ("ceplus", {"milestones": [3]}, "milestones must be left out with sched"),
-        ("arpl", {"schedule": "cosine", "factor": 0.5}, "factor must be left out"),
-    ],
-)
-def test_what_the_schedule_does_not_read_is_refused(name, changes, message):
-    with pytest.raises(ValueError, match=message):
-        recipe(name, "cifar10", **changes)
-
-
-def test_changes_that_go_together_are_made():
-    made = recipe("arpl", schedule="cosine", warmup=5, n_ops=1, magnitude=9)
-    assert (made.warmup, made.pipeline.magnitude) == (5, 9)
-    assert recipe("ceplus", n_ops=0, magnitude=3).pipeline.n_ops == 0
 
 
 def test_our_own_recipe_is_ceplus_with_five_changes():
@@ -319,19 +243,3 @@ def test_the_last_epochs_are_clean(epochs, clean, n_clean):
     assert ops == [1] * (epochs - n_clean) + [0] * n_clean
     others = {dataclasses.replace(made.pipeline_of(e), n_ops=1) for e in range(epochs)}
     assert others == {made.pipeline}
-
-
-def test_an_unknown_recipe_is_refused():
-    with pytest.raises(
-        ValueError, match=r"recipe must be one of 'arpl', .*'openset', got 'C'"
-    ):
-        recipe("C")
-
-
-def test_a_recipe_of_ones_own_is_checked_alike():
-    with pytest.raises(
-        ValueError, match=r"train.recipe: cycle must be an integer >= 1"
-    ):
-        Recipe(name="own", epochs=1, batch=1, lr=0.1, schedule="cosine", cycle=0)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        recipe("arpl").epochs = 3

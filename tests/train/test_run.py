@@ -10,7 +10,6 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 from safetensors.torch import load_file
-from torch import nn
 
 from openset._types import ArtefactError
 from openset.train import Trained, run
@@ -20,8 +19,6 @@ from tests.train.tiny import (
     fit_tiny,
     image_data,
     image_network,
-    rows_data,
-    rows_network,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -235,35 +232,19 @@ def test_the_adversaries_of_confusing_samples_go_on_as_well(monkeypatch, tmp_pat
     assert_same_run(tmp_path / "a", tmp_path / "b")
 
 
-def test_weights_that_are_tied_can_be_kept(tmp_path):
-    class Tied(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.first, self.second = nn.Linear(4, 4), nn.Linear(4, 4)
-            self.second.weight = self.first.weight
-            self.head = nn.Linear(4, 3)
-
-        def forward(self, rows):
-            return self.head(self.second(self.first(rows).relu()))
-
-    trained = fit_tiny(network=Tied(), out=tmp_path, epochs=1)
-    backbone = trained.learner.network.backbone
-    assert backbone.first.weight is backbone.second.weight
-
-
 @pytest.fixture
 def interrupted(tmp_path, monkeypatch):
     """Return a folder after two of four epochs, and how to go on with it."""
     return tmp_path, stopped(monkeypatch, tmp_path, 2)
 
 
-@pytest.mark.parametrize("left", [0, 5, 100, -1])
+@pytest.mark.parametrize("left", [0, 100, -1])
 def test_a_checkpoint_cut_off_is_named(interrupted, left):
     folder, go_on = interrupted
     path = folder / CHECKPOINT
     path.write_bytes(path.read_bytes()[:left])
     with pytest.raises(
-        ArtefactError, match=rf"(?s){CHECKPOINT} is damaged .*Delete it to"
+        ArtefactError, match=rf"(?s){CHECKPOINT} must be undamaged.*Delete it to"
     ):
         go_on()
     path.unlink()
@@ -284,12 +265,6 @@ def test_a_log_that_is_gone_does_not_stop_the_run(interrupted):
     assert [line["epoch"] for line in go_on().log] == [2, 3]
 
 
-def test_a_log_without_a_checkpoint_is_begun_anew(interrupted):
-    folder, go_on = interrupted
-    (folder / CHECKPOINT).unlink()
-    assert [line["epoch"] for line in go_on().log] == [0, 1, 2, 3]
-
-
 def test_a_folder_can_be_moved(interrupted, tmp_path_factory):
     folder, go_on = interrupted
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "run"
@@ -299,11 +274,3 @@ def test_a_folder_can_be_moved(interrupted, tmp_path_factory):
     assert (elsewhere / "log.jsonl").read_text().startswith(before)
     go_on()
     assert_same_run(elsewhere, folder)
-
-
-def test_a_model_of_ones_own_resumes_too(monkeypatch, tmp_path):
-    torch.manual_seed(2)
-    changes = {"network": rows_network(3), "data": rows_data()}
-    stopped(monkeypatch, tmp_path / "a", 3, **changes)()
-    fit_tiny(out=tmp_path / "b", epochs=4, momentum=0.9, **changes)
-    assert_same_run(tmp_path / "a", tmp_path / "b")

@@ -71,14 +71,6 @@ def test_every_network_is_made_again(network, tmp_path):
     assert_same(loaded.apply(inputs_of(data)), loaded.outputs["test"])
 
 
-def test_labels_and_groups_go_with_the_outputs(tmp_path):
-    trained = fit_tiny(epochs=1)
-    found = trained.apply(inputs_of(rows_data())[:2], labels=[0, -1], groups=["a", "b"])
-    assert found.labels.tolist() == [0, -1]
-    assert found.groups.tolist() == ["a", "b"]
-    assert trained.apply(inputs_of(rows_data())[:2]).labels is None
-
-
 def test_the_model_goes_on_to_extraction_and_rejection(tmp_path):
     data = image_data(side=20)
     fit_tiny(data, network="osrci", side=16, epochs=2, out=tmp_path)
@@ -132,15 +124,8 @@ def test_a_model_of_ones_own_must_be_brought_again(tmp_path):
     found = loaded.apply(inputs_of(data), network=own())
     assert_same(found, trained.outputs["test"])
     wrong = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
-    with pytest.raises(ArtefactError, match="does not fit the network"):
+    with pytest.raises(ArtefactError, match="must be weights that fit the network"):
         loaded.model(wrong)
-
-
-def test_without_a_checkpoint_there_is_no_model(tmp_path):
-    fit_tiny(epochs=1, out=tmp_path)
-    (tmp_path / "weights.safetensors").unlink()
-    with pytest.raises(ArtefactError, match="the run must be one with"):
-        Trained.load(tmp_path).model()
 
 
 def test_a_run_of_before_says_what_is_missing(tmp_path):
@@ -151,7 +136,7 @@ def test_a_run_of_before_says_what_is_missing(tmp_path):
     path.write_text(json.dumps(record))
     loaded = Trained.load(tmp_path)
     assert "test" in loaded.outputs
-    with pytest.raises(ArtefactError, match="the run must be one with"):
+    with pytest.raises(ArtefactError, match="the run must be one that was saved"):
         loaded.model()
 
 
@@ -231,12 +216,6 @@ def test_a_trained_network_is_exported_with_its_rejector(tmp_path):
     assert_allclose(known, rejector.known(test), rtol=1e-5)
 
 
-def test_images_of_any_shape_are_brought_to_size():
-    trained = fit_tiny(image_data(side=16), network="osrci", side=16, epochs=1)
-    tall = torch.from_numpy(np.zeros((2, 3, 24, 16), np.uint8))
-    assert trained.model()(tall).shape == (2, 3)
-
-
 def test_a_run_comes_back_from_its_folder(tmp_path):
     trained = fit_tiny(out=tmp_path / "run")
     back = Trained.load(tmp_path / "run")
@@ -276,25 +255,9 @@ def test_another_run_does_not_get_into_the_folder(tmp_path, change, named):
         fit_tiny(**({"out": tmp_path, "epochs": 1} | change))
 
 
-def test_a_damaged_summary_is_named(tmp_path):
-    fit_tiny(out=tmp_path, epochs=1)
-    for text in ('{"kind": "openset.Trai', "[1]", '{"kind": "openset.Trained"}'):
-        (tmp_path / "trained.json").write_text(text)
-        with pytest.raises((ValueError, TypeError)):
-            fit_tiny(out=tmp_path, epochs=1)
-
-
 def test_an_empty_folder_holds_no_run(tmp_path):
     with pytest.raises(FileNotFoundError, match="must be the folder of a finished run"):
         Trained.load(tmp_path)
-
-
-def test_an_unknown_rule_is_refused():
-    trained = fit_tiny(epochs=1)
-    with pytest.raises(
-        ValueError, match="score must be one of 'published', 'maxlogit'"
-    ):
-        trained.evaluate("energy")
 
 
 def test_scores_of_a_name_have_the_scale_of_the_detector(tmp_path):

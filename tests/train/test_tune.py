@@ -15,25 +15,6 @@ def test_nothing_can_be_tuned_with_two_known_classes():
     cut = datasets.cut(data, last_unknown(data))
     with pytest.raises(ValueError, match=r"n_out must be between 1 and 0"):
         train.tune(method="openauc", data=cut, grid={"weight": [0.1]})
-    with pytest.raises(ValueError, match="grid must be options with a list of values"):
-        train.tune(method="openauc", data=cut, grid={"weight": 0.1})
-
-
-def test_what_cannot_be_tuned_is_refused():
-    data = rows_data()
-    cut = datasets.cut(data, last_unknown(data))
-    with pytest.raises(ValueError, match=r"n_out must be between 1 and 1: two of the"):
-        train.tune(method="arpl", data=cut, grid={"weight": [0.1]}, n_out=2)
-    with pytest.raises(
-        ValueError, match="changes must be left out: it is for a recipe by"
-    ):
-        train.tune(
-            method="arpl",
-            data=cut,
-            grid={"weight": [0.1]},
-            recipe=recipe("torchosr"),
-            epochs=1,
-        )
 
 
 @pytest.fixture

@@ -106,25 +106,24 @@ class Batches:
             size += self.negatives[0].nbytes * len(others[0])
         per_chunk = max(1, _CHUNK // size)
 
-        def chunk_of(
-            source: Tensor, rows: list[Tensor], *place: int
-        ) -> tuple[Tensor, ...]:
-            """Return several batches of augmented samples."""
-            inputs = source[sent(torch.cat(rows), self.device)]
+        def chunk_of(source: Tensor, rows: list[Tensor], *place: int) -> Any:
+            """Return augmented samples of several batches, and the numbers of all."""
+            numbers = sent(torch.cat(rows), self.device)
+            inputs = source[numbers]
             if inputs.dtype == torch.uint8:
                 generator.manual_seed(derived(self.seed, epoch, *place))
                 inputs = pipeline.augment(inputs, generator)
-            return inputs.split([len(one) for one in rows])
+            return inputs.split([len(one) for one in rows]), numbers
 
         for start in range(0, len(shares), per_chunk):
             some = slice(start, start + per_chunk)
             place = (start, self.rank)
-            x = chunk_of(self.inputs, shares[some], *place)
-            y = self.labels[sent(torch.cat(shares[some]), self.device)]
+            x, numbers = chunk_of(self.inputs, shares[some], *place)
+            y = self.labels[numbers].split([len(one) for one in x])
             u: Any = [None] * len(x)
             if self.negatives is not None:
-                u = chunk_of(self.negatives, others[some], *place, _OF_NEGATIVES)
-            yield from map(Batch, x, y.split([len(one) for one in x]), u)
+                u, _ = chunk_of(self.negatives, others[some], *place, _OF_NEGATIVES)
+            yield from map(Batch, x, y, u)
 
     def _negative_rows(
         self, parts: list[tuple[Tensor, ...]], epoch: int
@@ -159,22 +158,20 @@ def as_tensor(
     >>> as_tensor(np.zeros((2, 4, 4), np.uint8), "image", None).shape
     torch.Size([2, 3, 4, 4])
     """
+    if kind == "text":
+        remedy = "Embed the texts first and train on the table of embeddings"
+        _check.fail(caller, "data", "images or numbers", "texts", remedy, TypeError)
     if kind == "table":
         rows = np.array(inputs, dtype=np.float32)
-        if not finite and rows.ndim == 2:
-            rows[~np.isfinite(rows).all(axis=1)] = np.nan
-        elif rows.ndim != 2 or not np.isfinite(rows).all():
+        is_finite = np.isfinite(rows).all(axis=-1)
+        if rows.ndim != 2 or (finite and not is_finite.all()):
             what = "with NaN or infinity" if rows.ndim == 2 else "of another shape"
             rule, got = "rows of finite numbers", f"shape {rows.shape}, {what}"
             remedy = "Fill in missing values, or leave those samples out"
             _check.fail(caller, "data", rule, got, remedy)
+        rows[~is_finite] = np.nan
         return torch.from_numpy(rows)
-    rule = "images as uint8, shape (n, h, w) or (n, h, w, 3)"
-    if kind == "text":
-        remedy = "Embed the texts first and train on the table of embeddings"
-        _check.fail(caller, "data", rule, "texts", remedy, TypeError)
-    is_array = isinstance(inputs, np.ndarray | Tensor | list | str)
-    if not is_array and hasattr(inputs, "__getitem__"):  # files
+    if lazy_inputs.is_lazy(inputs):  # files
         if side is None:
             remedy = "Choose the side to resize them to, such as side=64"
             which = "given for image files that are not all squares of one size"
@@ -183,6 +180,7 @@ def as_tensor(
     pixels = np.asarray(inputs.cpu() if isinstance(inputs, Tensor) else inputs)
     pixels = pixels[..., None] if pixels.ndim == 3 else pixels
     if pixels.dtype != np.uint8 or pixels.ndim != 4 or pixels.shape[-1] not in (1, 3):
+        rule = "images as uint8, shape (n, h, w) or (n, h, w, 3)"
         remedy = "Read image files with datasets.load(folder)"
         got = f"dtype {pixels.dtype}, shape {pixels.shape}"
         _check.fail(caller, "data", rule, got, remedy, TypeError)

@@ -3,7 +3,7 @@
 import atexit
 import logging
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import fields
 from typing import Any
 
@@ -97,15 +97,15 @@ def fit_jobs(jobs: Iterable[Job], execution: Execution | None = None) -> list[Tr
 
 def _fit_group(listed: list[Plan], fabric: Any, execution: Execution) -> list[Trained]:
     done = {i: found for i, one in enumerate(listed) if (found := Trained.of(one))}
-    waiting = {i: one for i, one in enumerate(listed) if i not in done}
-    compiled = _is_compiled(list(waiting.values()), fabric, execution)
+    waiting = [i for i in range(len(listed)) if i not in done]
+    compiled = _is_compiled([listed[i] for i in waiting], fabric, execution)
     with ExitStack() as stack:
         gpus = [fabric.device] if fabric.device.type == "cuda" else []
         stack.enter_context(torch.random.fork_rng(gpus))  # the caller's stay as is
-        stack.enter_context(_cudnn_benchmark())
-        runs = [
-            Run(one, fabric, execution, compiled=compiled) for one in waiting.values()
-        ]
+        before = torch.backends.cudnn.benchmark
+        stack.callback(setattr, torch.backends.cudnn, "benchmark", before)
+        torch.backends.cudnn.benchmark = True  # let it choose kernels by timing them
+        runs = [Run(listed[i], fabric, execution, compiled=compiled) for i in waiting]
         for run in runs:
             stack.push(run.close)
             with run.turn():
@@ -127,13 +127,12 @@ def _fit_group(listed: list[Plan], fabric: Any, execution: Execution) -> list[Tr
 
 def _turns(runs: list[Run]) -> Iterator[None]:
     """Let the runs make one update each, until all are done."""
-    alive = [(run, run.updates()) for run in runs]
+    alive = {run: run.updates() for run in runs}
     while alive:
-        for one in list(alive):
-            run, updates = one
+        for run, updates in list(alive.items()):
             with run.turn():
                 if next(updates, run) is run:
-                    alive.remove(one)
+                    del alive[run]
                     continue
             yield
 
@@ -144,17 +143,13 @@ def _finished(run: Run) -> Trained:
     parts = {n: one for n in names if (one := getattr(cut, n)) is not None}
     several = len(cut.tests) > 1
     parts |= {f"test{i}" if several else "test": t for i, t in enumerate(cut.tests)}
-    found = {
-        name: predict(run.learner, samples, spec.recipe.pipeline)
-        for name, samples in parts.items()
+    pipeline, learner = spec.recipe.pipeline, run.learner
+    found = {name: predict(learner, one, pipeline) for name, one in parts.items()}
+    about: dict[str, Any] = {
+        "log": run.log,
+        "shape": tuple(run.batches.inputs.shape[1:]),
     }
-    return Trained(
-        spec=spec.to_json(),
-        **collect(found),
-        log=run.log,
-        learner=run.learner,
-        shape=tuple(run.batches.inputs.shape[1:]),
-    )
+    return Trained(spec=spec.to_json(), learner=learner, **about, **collect(found))
 
 
 def precision_of(execution: Execution) -> str:
@@ -199,21 +194,9 @@ def _leave() -> None:
 def _is_compiled(listed: list[Plan], fabric: Any, execution: Execution) -> bool:
     if execution.compiled is not None:
         return execution.compiled
-    recipes = [one.spec.recipe for one in listed]
+    recipes = [(one.spec.recipe, len(one.cut.train)) for one in listed]
     # The compiler of torch 2.11 fails on the turned images of a rotation head.
-    if any(one.auxiliary != "none" for one in recipes) or fabric.device.type != "cuda":
-        return False
-    both = zip(recipes, listed, strict=True)
-    total = sum(one.epochs * len(it.cut.train) // one.batch for one, it in both)
-    return total >= _WORTH_COMPILING
-
-
-@contextmanager
-def _cudnn_benchmark() -> Iterator[None]:
-    """Let cuDNN choose its kernels by timing them, for the time of a training."""
-    before = torch.backends.cudnn.benchmark
-    torch.backends.cudnn.benchmark = True
-    try:
-        yield
-    finally:
-        torch.backends.cudnn.benchmark = before
+    turns = any(one.auxiliary != "none" for one, _ in recipes)
+    total = sum(one.epochs * n // one.batch for one, n in recipes)
+    is_worth_it = total >= _WORTH_COMPILING and fabric.device.type == "cuda"
+    return is_worth_it and not turns

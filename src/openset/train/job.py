@@ -98,36 +98,30 @@ class Job:
 
     def __post_init__(self) -> None:
         kind = methods.find(self.method)
-        if self.out is not None and not _plugins.is_built_in(kind):
-            _plugins.need_importable(kind, caller=_CALLER)
         if self.out is not None:
             _check_folder(Path(self.out))
+            if not _plugins.is_built_in(kind):
+                _plugins.need_importable(kind, caller=_CALLER)
         _check.integer(_CALLER, "seed", self.seed, low=0)
         if isinstance(self.recipe, str):
             _check.one_of(_CALLER, "recipe", self.recipe, recipes.NAMES)
         is_cut = isinstance(self.data, Cut)
         is_given = isinstance(self.protocol, Protocol)
         takes = issubclass(kind, methods.WithNegatives)
-        is_foreign = str(self.network).startswith(networks.TIMM)
-        # What would have no effect beside something else.
-        idle = {
-            "changes": self.changes and isinstance(self.recipe, Recipe),
-            "protocol": is_cut and self.protocol is not None,
-            "split": (is_cut or is_given) and self.split is not None,
-            "negatives": self.negatives is not None and (is_cut or not takes),
-            "pretrained": self.pretrained and not is_foreign,
+        is_timm = str(self.network).startswith(networks.TIMM)
+        # What has an effect only beside something else.
+        needs = {
+            "changes": (isinstance(self.recipe, str), "a recipe by name"),
+            "protocol": (not is_cut, "data that are not cut: a Cut has its own"),
+            "split": (not is_cut and not is_given, "a published protocol, or a file"),
+            "negatives": (takes and not is_cut, "methods with negatives, data uncut"),
+            "pretrained": (is_timm, "a network of timm, such as timm:NAME"),
         }
-        why = {
-            "changes": "a recipe by name: use dataclasses.replace on a Recipe",
-            "protocol": "data that are not cut: a Cut has its own",
-            "split": "a published protocol, or one file of several draws",
-            "negatives": "a method that uses them, and data that are not cut",
-            "pretrained": "a network of timm, such as timm:NAME",
-        }
-        for name in (name for name, is_idle in idle.items() if is_idle):
-            got = getattr(self, name)
-            rule = f"left out: it is for {why[name]}"
-            _check.fail(_CALLER, name, rule, f"a {type(got).__name__}")
+        for name, (is_used, needed) in needs.items():
+            given = getattr(self, name)
+            if not is_used and given not in (None, False, {}):
+                rule = f"left out: it is for {needed}"
+                _check.fail(_CALLER, name, rule, f"a {type(given).__name__}")
 
     @classmethod
     def of(cls, **settings: Any) -> Self:

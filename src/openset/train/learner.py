@@ -120,11 +120,9 @@ def make_learner(
     options = {k: v for k, v in offered.items() if k in kind.options()} | spec.options
     method = kind(n_classes=n_classes, network=made, **options)
     rotation = recipe.auxiliary_weight if recipe.auxiliary == "rotation" else None
-    is_square = example.ndim == 4 and example.shape[-1] == example.shape[-2]
-    if rotation is not None and not is_square:
-        size = "×".join(map(str, example.shape[1:]))
+    if rotation is not None and example.shape[2:] != (example.shape[-1],) * 2:
+        got = f"'rotation' for samples of shape {tuple(example.shape[1:])}"
         rule = "'none' unless the samples are square images"
-        got = f"'rotation' for samples of {size}"
         _check.fail("train.fit", "auxiliary", rule, got, "Resize images: side=32")
     return Learner(made, method, normalize, rotation=rotation)
 
@@ -179,9 +177,9 @@ class WithExtraSamples:
 
     def __init__(self, network: Network, more: Tensor) -> None:
         self._network, self._n = network, more.shape[0]
-        # Each is there for a while only: at the door, half way, at the end.
+        # The additional samples: at the door, half way (at a place), or through.
         self._waiting: Tensor | None = more
-        self._hidden: Tensor | None = None
+        self._place = ""
         self._features: Tensor | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -193,43 +191,30 @@ class WithExtraSamples:
 
     def backbone(self, inputs: Tensor) -> Tensor:
         """Return the features of the method's samples."""
-        if self._waiting is None:
-            return self._network.backbone(inputs)
-        together, self._waiting = torch.cat([inputs, self._waiting]), None
-        return self._arrived(self._network.backbone(together))
+        return self.after(self.before(inputs, "input"), "input")
 
     def before(self, inputs: Tensor, place: str) -> Tensor:
         """Run the part of the backbone that lies before `place`."""
-        if self._waiting is None:
+        if self._waiting is None or self._place:
             return self._network.before(inputs, place)
-        together, self._waiting = torch.cat([inputs, self._waiting]), None
-        hidden = self._network.before(together, place)
-        self._hidden = hidden[-self._n :]
+        hidden = self._network.before(torch.cat([inputs, self._waiting]), place)
+        self._waiting, self._place = hidden[-self._n :], place
         return hidden[: -self._n]
 
     def after(self, hidden: Tensor, place: str) -> Tensor:
         """Run the part of the backbone behind `place`; return features."""
-        if self._hidden is None:
+        if self._waiting is None:
             return self._network.after(hidden, place)
-        together, self._hidden = torch.cat([hidden, self._hidden]), None
-        return self._arrived(self._network.after(together, place))
-
-    def _arrived(self, features: Tensor) -> Tensor:
-        self._features = features
-        return features[: -self._n]
+        together, self._waiting = torch.cat([hidden, self._waiting]), None
+        self._features = self._network.after(together, place)
+        return self._features[: -self._n]
 
     def features(self, n: int) -> Tensor:
         """Return the features of the first `n` samples, then of the additional ones.
 
         The first samples of a method are those of its batch; synthetic ones follow.
         """
-        found = self._features
-        if found is None:
-            msg = (
-                "train.fit: auxiliary must be 'none' for a method whose loss does not "
-                "run the network it is given"
-            )
-            raise TypeError(msg)
-        if found.shape[0] == n + self._n:
-            return found
-        return torch.cat([found[:n], found[-self._n :]])
+        if self._features is None:
+            rule = "'none' for a method whose loss does not run the network it is given"
+            _check.fail("train.fit", "auxiliary", rule, "'rotation'", error=TypeError)
+        return torch.cat([self._features[:n], self._features[-self._n :]])

@@ -69,6 +69,7 @@ class RunNetwork(Network):
     """A network with its preparation in training: `model` is a `TrainedNetwork`."""
 
     model: TrainedNetwork
+    of_files: bool = False  # which get the size of the images in training
 
     @property
     def head(self) -> LinearHead | None:
@@ -87,9 +88,11 @@ class RunNetwork(Network):
         """A black image of the size in training."""
         return np.zeros((*self.model.shape[1:], 3), np.uint8)
 
-    def prepare(self, inputs: Sequence[Any]) -> Tensor:
+    def prepare(self, inputs: Any) -> Tensor:
         """Return a batch for the module: bytes of images, or rows."""
         shape, is_image = self.model.shape, self.kind == "image"
+        if self.of_files:
+            inputs = lazy_inputs.resize(inputs, shape[-1], channels=3)
         tensor = as_tensor(inputs, self.kind, None, caller=_CALLER, finite=False)
         # Images of any size will do if the pipeline resizes them.
         is_resized = is_image and self.model.pipeline.side is not None
@@ -107,10 +110,8 @@ class RunNetwork(Network):
         step, std = how["step"], self.model.pipeline.std
         if self.kind == "image" and step is not None and step.std is None and std:
             step = replace(step, std=tuple(std))  # of pixels in [0, 1]
-        if lazy_inputs.is_lazy(batches.inputs):
-            of_files = _Resized(batches.inputs, self.model.shape[-1])
-            batches = replace(batches, inputs=of_files)
-        batches = batches.of(AT_ONCE)
+        opened = replace(self, of_files=lazy_inputs.is_lazy(batches.inputs))
+        batches = replace(batches.of(AT_ONCE), network=opened)
         model = self.model.to(
             device or ("cuda" if torch.cuda.is_available() else "cpu")
         )
@@ -133,17 +134,3 @@ class RunNetwork(Network):
     def traced(self) -> tuple[Any, Any]:
         """Return the module and an example."""
         return self.model, self.model.example
-
-
-@dataclass(frozen=True, eq=False)
-class _Resized:
-    """Image files at the size of the images in training."""
-
-    inputs: Any
-    side: int
-
-    def __len__(self) -> int:
-        return len(self.inputs)
-
-    def __getitem__(self, index: int) -> Any:
-        return lazy_inputs.resize([self.inputs[index]], self.side, channels=3)[0]

@@ -123,8 +123,9 @@ def _plan(job: Job, cut: Cut, name: str, samples: str, precision: str) -> Plan:
     network = job.network
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"
-    given = job.pretrained
-    pretrained = given if isinstance(given, bool) else Path(given)
+    pretrained = job.pretrained
+    if not isinstance(pretrained, bool):
+        pretrained = Path(pretrained)
     if not pretrained and str(network).startswith(networks.TIMM):
         msg = f"{_CALLER}: {network} starts from random weights. To fine-tune: "
         warnings.warn(f"{msg}pretrained=True", TrainingWarning, stacklevel=2)

@@ -17,20 +17,8 @@ OPTIMISERS = ("sgd", "adam")
 _PASSES = {"none": 1.0, "rotation": 1.5}
 AUXILIARIES = tuple(_PASSES)
 _OF_PIPELINE = ("n_ops", "magnitude", "side", "padding", "flip")
-# Which schedule reads a field: a change without effect would look as if it were made.
-_READ_BY = dict.fromkeys(("milestones", "factor"), "steps")
-_READ_BY |= dict.fromkeys(("cycle", "warmup", "floor"), "cosine")
-# Fields that are numbers, and their intervals: the low end, is it out, the high end.
-_NUMBERS = {
-    "lr": (0.0, True, math.inf),
-    "momentum": (0.0, False, math.inf),
-    "weight_decay": (0.0, False, math.inf),
-    "factor": (0.0, False, math.inf),
-    "auxiliary_weight": (0.0, False, math.inf),
-    "warmup": (0.0, False, math.inf),
-    "smoothing": (0.0, False, 1.0),
-    "dropout": (0.0, False, 1.0),
-}
+# Fields that are numbers from 0 on.
+_NUMBERS = ("momentum", "weight_decay", "factor", "warmup", "floor", "smoothing")
 
 
 class PublishedConstants(NamedTuple):
@@ -145,22 +133,10 @@ class Recipe:
         _check.one_of(_CALLER, "optimiser", self.optimiser, OPTIMISERS)
         _check.one_of(_CALLER, "schedule", self.schedule, SCHEDULES)
         _check.one_of(_CALLER, "auxiliary", self.auxiliary, AUXILIARIES)
-        for name, (low, is_open, high) in _NUMBERS.items():
-            if (value := getattr(self, name)) is not None:
-                bounds: Any = {"low": low, "open_low": is_open, "high": high}
-                _check.number(_CALLER, name, value, **bounds, open_high=True)
-        for name in ("floor", "clean"):
-            _check.number(_CALLER, name, getattr(self, name), low=0, high=1)
-        if self.warmup > self.cycle:
-            rule = f"at most cycle, {self.cycle} epochs"
-            remedy = "Change both: cycle and warmup"
-            _check.fail(_CALLER, "warmup", rule, self.warmup, remedy)
-        listed = self.milestones
-        is_list = isinstance(listed, tuple | list)
-        if not is_list or not all(type(one) is int and one >= 0 for one in listed):
-            remedy = "For example milestones=[30, 60]"
-            rule, got = "a list of epochs", repr(listed)
-            _check.fail(_CALLER, "milestones", rule, got, remedy, TypeError)
+        _check.number(_CALLER, "lr", self.lr, low=0, open_low=True, open_high=True)
+        for name in (*_NUMBERS, "auxiliary_weight"):
+            _check.number(_CALLER, name, getattr(self, name), low=0, open_high=True)
+        _check.number(_CALLER, "clean", self.clean, low=0, high=1)
 
     def rate(self, epoch: int) -> float:
         r"""Learning rate of an epoch, counted from 0.
@@ -269,25 +245,19 @@ def recipe(
     others["pipeline"] = replace(made.pipeline, **moves)
     epochs = others["epochs"] = _epochs(made, others)
     schedule = others.get("schedule", made.schedule)
-    changed = replace(made, **(_shortened(made, schedule, epochs) | others))
-    for key, value in changes.items():
-        if _READ_BY.get(key, changed.schedule) != changed.schedule:
-            rule = f"left out with schedule={changed.schedule!r}"
-            remedy = f"It needs schedule={_READ_BY[key]!r}"
-            _check.fail(_CALLER, key, rule, repr(value), remedy)
-    return changed
+    return replace(made, **(_shortened(made, schedule, epochs) | others))
 
 
 def _epochs(made: Recipe, changes: dict[str, Any]) -> int:
     """Return the number of epochs; take the budget out of the changes."""
     budget = changes.pop("budget", None)
-    if "epochs" in changes:
-        if budget is not None:
-            rule = f"left out with epochs={changes['epochs']!r}"
-            _check.fail(_CALLER, "budget", rule, repr(budget))
-        return _check.positive_int(_CALLER, "epochs", changes["epochs"])
-    if budget is None and made.name != "openset":
-        return made.epochs
+    if budget is not None and "epochs" in changes:
+        rule = f"left out with epochs={changes['epochs']!r}"
+        _check.fail(_CALLER, "budget", rule, repr(budget))
+    if budget is None and ("epochs" in changes or made.name != "openset"):
+        return _check.positive_int(
+            _CALLER, "epochs", changes.get("epochs", made.epochs)
+        )
     budget = made.budget if budget is None else budget
     _check.number(_CALLER, "budget", budget, low=0, open_low=True, open_high=True)
     auxiliary = changes.get("auxiliary", made.auxiliary)
@@ -320,50 +290,49 @@ def _shortened(made: Recipe, schedule: str, epochs: int) -> dict[str, Any]:
     return {}
 
 
+def _optimiser(data: str, lr: float) -> dict[str, Any]:
+    """Return the optimiser of the ARPL and CE+ releases: Adam for TinyImageNet."""
+    if data == "tinyimagenet":
+        return {"optimiser": "adam", "lr": lr}
+    return {"lr": lr, "momentum": 0.9, "weight_decay": 1e-4}
+
+
 def _arpl(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
     # Crop and flip, values in [0, 1]; MNIST as it is.
     is_known = data in published and data not in _FINE_GRAINED
     moves: dict[str, Any] = {"padding": 4, "flip": True} if data != "mnist" else {}
-    side = published[data].side if is_known else None
-    is_adam = data == "tinyimagenet"
     return Recipe(
         name="arpl",
         epochs=100,
         batch=64,
-        optimiser="adam" if is_adam else "sgd",
-        lr=0.001 if is_adam else 0.1,
-        momentum=0.0 if is_adam else 0.9,
-        weight_decay=0.0 if is_adam else 1e-4,
         schedule="steps",
         milestones=(30, 60, 90),
-        pipeline=Pipeline(side=side, **moves),
+        pipeline=Pipeline(side=published[data].side if is_known else None, **moves),
+        **_optimiser(data, 0.001 if data == "tinyimagenet" else 0.1),
     )
 
 
 def _ceplus(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
     side, lr, n_ops, magnitude, smoothing, batch = published.get(data, _OF_OTHERS)
-    is_adam = data == "tinyimagenet"
+    pipeline = Pipeline(
+        n_ops=n_ops,
+        magnitude=magnitude,
+        without=_MOVES if data in _DIGITS else (),
+        side=side,
+        padding=4,
+        flip=True,
+        mean=_CIFAR_MEAN,
+        std=_CIFAR_STD,
+    )
     return Recipe(
         name="ceplus",
         epochs=600,
         batch=batch,
-        optimiser="adam" if is_adam else "sgd",
-        lr=lr,
-        momentum=0.0 if is_adam else 0.9,
-        weight_decay=0.0 if is_adam else 1e-4,
         schedule="cosine",
         warmup=10,
         smoothing=smoothing,
-        pipeline=Pipeline(
-            n_ops=n_ops,
-            magnitude=magnitude,
-            without=_MOVES if data in _DIGITS else (),
-            side=side,
-            padding=4,
-            flip=True,
-            mean=_CIFAR_MEAN,
-            std=_CIFAR_STD,
-        ),
+        pipeline=pipeline,
+        **_optimiser(data, lr),
     )
 
 

@@ -105,10 +105,8 @@ class Run:
         parts = sorted(set(self.method.parts.values()))
         optimisers = {part: self.method.optimiser(part) for part in parts}
         modules = [self.method.get_submodule(part) for part in parts]
-        taken = {id(p) for module in modules for p in module.parameters()}
-        left = [
-            p for p in learner.parameters() if p.requires_grad and id(p) not in taken
-        ]
+        taken = {p for module in modules for p in module.parameters()}
+        left = [p for p in learner.parameters() if p.requires_grad and p not in taken]
         optimisers["classifier"] = self._optimiser(left)
         self.wrapped, *ready = self.fabric.setup(learner, *optimisers.values())
         self.optimisers = dict(zip(optimisers, ready, strict=True))
@@ -139,7 +137,7 @@ class Run:
     def updates(self) -> Iterator[None]:
         """Train; pause after each batch."""
         recipe, saved = self.plan.spec.recipe, time.monotonic()
-        last: Callable[[], None] | None = None
+        last: Callable[[], Any] = int  # does nothing
         self.learner.train()
         for epoch in range(self.done, recipe.epochs):
             rate = recipe.rate(epoch)
@@ -149,18 +147,16 @@ class Run:
             started = self._now()
             yield from self._epoch(epoch)
             self.done = epoch + 1
-            line = partial(self._write_line, epoch, rate, started, *self._sums(epoch))
+            line = partial(self._write_line, epoch, rate, started, self._sums(epoch))
             # A line is written an epoch late: waiting for the device now would leave it
             # without work until the next epoch is prepared.
-            if last is not None:
-                last()
+            last()
             last = line
             if time.monotonic() - saved >= _EVERY and self.done < recipe.epochs:
                 last()
                 self.save()
-                last, saved = None, time.monotonic()
-        if last is not None:
-            last()
+                last, saved = int, time.monotonic()
+        last()
         self.save()
 
     def _epoch(self, epoch: int) -> Iterator[None]:
@@ -180,17 +176,15 @@ class Run:
 
     def _update(self, updates: tuple[str, ...], weight: float, batch: Batch) -> None:
         """Make the updates of one batch, or replay them."""
-        if not self.records:
-            self._step(updates, weight, batch)
-            return
+        step = partial(self._step, updates, weight)
         # The number of known samples decides that of the negatives.
         key = (updates, tuple(batch.inputs.shape))
         seen = self._seen[key] = self._seen.get(key, 0) + 1
-        if seen <= _WARM:
-            self._step(updates, weight, batch)
+        if not self.records or seen <= _WARM:
+            step(batch)
             return
         if key not in self._graphs:
-            self._graphs[key] = recorded(partial(self._step, updates, weight), batch)
+            self._graphs[key] = recorded(step, batch)
         self._graphs[key](batch)
 
     def _step(self, updates: tuple[str, ...], weight: float, batch: Batch) -> None:
@@ -231,15 +225,8 @@ class Run:
             return time.monotonic()
         return self.stream.record_event(torch.cuda.Event(enable_timing=True))
 
-    def _write_line(  # noqa: PLR0917  # what an epoch leaves behind
-        self,
-        epoch: int,
-        rate: float,
-        started: Any,
-        totals: Tensor,
-        ready: Any,
-        curves: dict[str, float],
-    ) -> None:
+    def _write_line(self, epoch: int, rate: float, started: Any, sums: Any) -> None:
+        totals, ready, curves = sums
         if self.stream is None:
             seconds = ready - started
         else:
@@ -259,10 +246,9 @@ class Run:
 
     def _explode(self, what: str, got: object, epoch: int) -> NoReturn:
         options = ", ".join(f"{k}={v}" for k, v in self.plan.spec.options.items())
-        title = self.plan.title + f" ({options})" * bool(options)
-        name, got = f"the {what} of {title}", f"{got} in epoch {epoch}"
-        rule = "finite to the end"
-        _check.fail("train.fit", name, rule, got, _GENTLER, FloatingPointError)
+        what += f" of {self.plan.title}" + f" ({options})" * bool(options)
+        rule, got = "finite to the end", f"{got} in epoch {epoch}"
+        _check.fail("train.fit", f"the {what}", rule, got, _GENTLER, FloatingPointError)
 
     def _curves(self) -> dict[str, float]:
         """Return open-set metrics of the test part; nothing is chosen by them."""
@@ -291,12 +277,11 @@ class Run:
             self._explode("weights", "NaN or infinity", self.done - 1)
         if self.folder is not None:
             kept = {k: one.state_dict() for k, one in self.optimisers.items()}
-            state = {
+            state: dict[str, Any] = {
                 "learner": self.learner.state_dict(),
                 "optimisers": kept,
-                "epoch": self.done,
-                "spec": self.plan.spec.to_json(),
             }
+            state |= {"epoch": self.done, "spec": self.plan.spec.to_json()}
             _io.write(self.folder / "checkpoint.pt", partial(torch.save, state))
 
     def resume(self) -> None:
@@ -306,9 +291,9 @@ class Run:
             try:
                 state = torch.load(path, map_location=self.device, weights_only=True)
             except Exception as error:  # torch raises many kinds
-                msg = f"train: checkpoint {path} is damaged ({error}). Delete it to "
-                msg += "start from the beginning"
-                raise ArtefactError(msg) from error
+                rule, remedy = "undamaged", "Delete it to start from the beginning"
+                name, got = f"checkpoint {path}", str(error)
+                _check.fail("train.fit", name, rule, got, remedy, ArtefactError)
             self.plan.spec.need_same(state["spec"], out)
             self.learner.load_state_dict(state["learner"])
             for part, optimiser in self.optimisers.items():
@@ -341,16 +326,14 @@ def recorded(
     function: Callable[[Batch], None], batch: Batch
 ) -> Callable[[Batch], None]:
     """Record a function of a batch as a CUDA graph; return its replay."""
-    inputs, labels, negatives = batch
-    others = None if negatives is None else negatives.clone()
-    ours = Batch(inputs.clone(), labels.clone(), others)
+    ours: Any = [one if one is None else one.clone() for one in batch]
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-        function(ours)
+        function(Batch(*ours))
 
-    def replay(new: Batch) -> None:
+    def replay(new: Any) -> None:
         for old, one in zip(ours, new, strict=True):
-            if old is not None and one is not None:
+            if old is not None:
                 old.copy_(one)
         graph.replay()
 

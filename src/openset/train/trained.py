@@ -7,14 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from numpy.typing import ArrayLike
 from safetensors.torch import load_model, save_model
 from torch import nn
 
 from openset import _check, _io, _plugins, metrics
 from openset._types import ArtefactError
-from openset.extract.odin import Odin
-from openset.outputs import Invalid, Outputs
+from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.train.batches import blank
 from openset.train.learner import Learner, make_learner
@@ -23,6 +21,7 @@ from openset.train.plan import Plan, Spec
 from openset.train.predict import Predictions, logit_scores
 
 _SCHEMA = 1
+_TABLES: dict[str, Any] = {"outputs": Outputs, "published": Scores, "scores": Scores}
 _WEIGHTS = "weights.safetensors"
 _SCALES = {
     "published": "as the method was published",
@@ -94,9 +93,7 @@ class Trained:
             structure; its weights are replaced.
         """
         spec = Spec.from_json(self.spec)
-        learner = copy.deepcopy(self.learner)
-        if learner is None:
-            learner = self._restored(spec, network)
+        learner = copy.deepcopy(self.learner) or self._restored(spec, network)
         learner.rotation = None  # it served the training alone
         model = TrainedNetwork(learner, spec.recipe.pipeline, self.shape or ())
         return model.eval().requires_grad_(requires_grad=False)
@@ -107,71 +104,34 @@ class Trained:
         if network is None and " " in spec.network:  # class name and hash of a module
             rule = f"a model like the one that was trained, {spec.network.split()[0]}"
             _check.fail(caller, "network", rule, None)
-        path = (self.folder or Path()) / _WEIGHTS
-        if not path.exists() or self.shape is None:
-            remedy = "Train again with out="
-            _check.fail(
-                caller, "the run", f"one with {path}", "none", remedy, ArtefactError
-            )
+        if self.folder is None or self.shape is None:
+            rule, remedy = "one that was saved", "Train again with out="
+            _check.fail(caller, "the run", rule, "none", remedy, ArtefactError)
         learner = make_learner(spec, network or spec.network, blank(self.shape))
+        path = self.folder / _WEIGHTS
         try:
             load_model(learner, path)
         except Exception as error:  # of safetensors, or that shapes differ
-            msg = f"{caller}: {path} does not fit the network ({error})"
-            raise ArtefactError(msg) from error
+            rule = "weights that fit the network"
+            _check.fail(caller, str(path), rule, error, error=ArtefactError)
         return learner
 
-    def apply(
-        self,
-        inputs: Any,
-        labels: ArrayLike | None = None,
-        groups: ArrayLike | None = None,
-        ids: ArrayLike | None = None,
-        *,
-        network: Any = None,
-        step: Odin | None = None,
-        layers: Sequence[str] = (),
-        invalid: Invalid = "error",
-        progress: bool = True,
-    ) -> Outputs:
+    def apply(self, inputs: Any, *, network: Any = None, **how: Any) -> Outputs:
         """Return the network's outputs of new samples.
 
         Parameters
         ----------
         inputs
             Images as uint8, shape (n, h, w) or (n, h, w, 3), or rows of numbers.
-        labels, groups, ids
-            Labels, groups and ids of the samples, for `Outputs`; labels are ``0..K-1``,
-            or -1.
         network
             See :meth:`model`.
-        step
-            Changes the inputs before the network runs, see
-            :func:`openset.extract.extract`. For images, its `epsilon` is meant for
-            pixels in [0, 1].
-        layers
-            Names of layers, as in ``model().backbone.named_modules()``: the features
-            are the means of their channels, side by side, instead of those of the last
-            layer.
-        invalid
-            What to do with samples of which the network makes NaN, rows that are not
-            finite, and image files that are damaged or not images. ``"error"`` refuses
-            them; ``"keep"`` keeps them as rows of NaN, see :class:`openset.Outputs`.
-        progress
-            Show a progress bar in a terminal.
+        **how
+            As in :meth:`openset.extract.Network.apply`, such as `labels`, `step`,
+            `layers` (by their names in ``model().backbone.named_modules()``) and
+            ``invalid="keep"``. The device is that of the training.
         """
         opened = self.opened(network)
-        return opened.apply(
-            inputs,
-            labels=labels,
-            groups=groups,
-            ids=ids,
-            step=step,
-            layers=layers,
-            device=opened.model.learner.device,
-            invalid=invalid,
-            progress=progress,
-        )
+        return opened.apply(inputs, device=opened.model.learner.device, **how)
 
     def opened(self, network: Any = None, *, name: str = "") -> RunNetwork:
         """Return the network with its preparation, as :func:`openset.extract.load`."""
@@ -193,27 +153,21 @@ class Trained:
         """
         folder = Path(folder)
         Spec.from_json(self.spec).protocol.save(folder / "protocol.json")
-        for part, outputs in self.outputs.items():
-            outputs.save(folder / "outputs" / f"{part}.npz")
-        for kind, table in (("published", self.published), ("scores", self.scores)):
-            for name, scores in table.items():
-                scores.save(folder / kind / f"{name}.npz")
+        for kind in _TABLES:
+            for name, one in getattr(self, kind).items():
+                one.save(folder / kind / f"{name}.npz")
         if self.learner is not None:
             with _io.replacing(folder / _WEIGHTS) as temporary:
                 save_model(self.learner, str(temporary))
-        found = {
-            rule: {
-                "openauc": metrics.openauc(scores),
-                "auroc": metrics.auroc(scores),
-                "accuracy": metrics.accuracy(scores),
-            }
-            for rule, scores in self.scores.items()
-        }
+        names = ("openauc", "auroc", "accuracy")
         record = {
             "kind": "openset.Trained",
             "schema": _SCHEMA,
             "spec": self.spec,
-            "test": found,
+            "test": {
+                rule: {name: metrics.get(name).value(scores) for name in names}
+                for rule, scores in self.scores.items()
+            },
             "scales": _SCALES,
             "shape": self.shape,
             "log": self.log,
@@ -239,23 +193,18 @@ class Trained:
         folder = Path(folder)
         record = cls.record(folder)
         if record is None:
-            msg = (
-                f"Trained.load: {folder} must be the folder of a finished run, got "
-                + ("one without trained.json" if folder.exists() else "no such folder")
+            what = "one without trained.json" if folder.exists() else "no such folder"
+            rule = "the folder of a finished run"
+            _check.fail(
+                "Trained.load", str(folder), rule, what, error=FileNotFoundError
             )
-            raise FileNotFoundError(msg)
-        parts = sorted((folder / "outputs").glob("*.npz"))
-        published = sorted((folder / "published").glob("*.npz"))
-        rules = sorted((folder / "scores").glob("*.npz"))
-        return cls(
-            spec=record["spec"],
-            outputs={path.stem: Outputs.load(path) for path in parts},
-            scores={path.stem: Scores.load(path) for path in rules},
-            published={path.stem: Scores.load(path) for path in published},
-            log=record["log"],
-            shape=tuple(record["shape"]) if record.get("shape") else None,
-            folder=folder,
-        )
+        tables: dict[str, Any] = {
+            name: {p.stem: kind.load(p) for p in sorted((folder / name).glob("*.npz"))}
+            for name, kind in _TABLES.items()
+        }
+        shape = tuple(record["shape"]) if record.get("shape") else None
+        about = {"spec": record["spec"], "log": record["log"], "shape": shape}
+        return cls(**about, **tables, folder=folder)
 
     @classmethod
     def of(cls, plan: Plan) -> Self | None:
@@ -286,12 +235,13 @@ def collect(predictions: dict[str, Predictions]) -> dict[str, Any]:
 
     Several test splits are put together.
     """
-    outputs = {part: found.outputs for part, found in predictions.items()}
-    published = {part: found.scores for part, found in predictions.items()}
-    tests = [part for part in predictions if part.startswith("test")]
-    scores = {"published": Scores.concat([published[part] for part in tests])}
-    scores |= logit_scores(Outputs.concat([outputs[part] for part in tests]))
-    return {"outputs": outputs, "published": published, "scores": scores}
+    tests = [found for part, found in predictions.items() if part.startswith("test")]
+    scores = {"published": Scores.concat([found.scores for found in tests])}
+    return {
+        "outputs": {part: found.outputs for part, found in predictions.items()},
+        "published": {part: found.scores for part, found in predictions.items()},
+        "scores": scores | logit_scores(Outputs.concat([f.outputs for f in tests])),
+    }
 
 
 def of_run(folder: str | Path, *, plugins: Sequence[str] = ()) -> RunNetwork:

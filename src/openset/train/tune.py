@@ -19,7 +19,7 @@ from openset.train.recipes import Recipe
 _CALLER = "train.tune"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Tuned:
     """The best combination on held-out known classes, and the results of all.
 
@@ -94,11 +94,6 @@ def tune(
     >>> [row["options"] for row in tuned.table]
     [{'weight': 0.0}, {'weight': 0.1}]
     """
-    lists = grid.values()
-    is_list = [isinstance(v, Sequence) and not isinstance(v, str) for v in lists]
-    if not grid or not all(is_list) or not all(map(len, lists)):
-        remedy = "For example {'weight': [0.1, 0.2]}"
-        _check.fail(_CALLER, "grid", "options with a list of values each", grid, remedy)
     job, execution = job_and_execution(**settings)
     choices = [
         dict(zip(grid, values, strict=True))
@@ -109,21 +104,15 @@ def tune(
     problems = inner_problems(outer.cut, n_out=n_out, draws=draws, seed=job.seed)
     jobs = [_inner(one, outer.spec, cut) for one in chosen for cut in problems]
     done = fit_jobs(jobs, execution)
-    values = np.array([metrics.openauc(one.scores["published"]) for one in done])
+    found = [metrics.openauc(one.scores["published"]) for one in done]
+    values = np.reshape(found, (len(choices), len(problems)))
     table = [
         {"options": choice, "openauc": float(row.mean()), "draws": row.tolist()}
-        for choice, row in zip(
-            choices, values.reshape(len(choices), len(problems)), strict=True
-        )
+        for choice, row in zip(choices, values, strict=True)
     ]
     best = max(range(len(table)), key=lambda row: table[row]["openauc"])
     won = chosen[best]
-    return Tuned(
-        options=dict(won.options or {}),
-        recipe=won.recipe,
-        changes=dict(won.changes),
-        table=table,
-    )
+    return Tuned(dict(won.options or {}), won.recipe, dict(won.changes), table)
 
 
 def tunable(method: type[Method]) -> list[str]:
@@ -163,25 +152,15 @@ def _inner(job: Job, outer: Spec, cut: Cut) -> Job:
     """
     recipe = job.recipe
     if isinstance(recipe, str):
-        kind = outer.method_class
-        made = recipes.recipe(recipe, outer.data, method=kind.name, **job.changes)
-        side = made.pipeline.side or outer.recipe.pipeline.side
-        pipeline = replace(made.pipeline, side=side)
+        name = outer.method_class.name
+        recipe = recipes.recipe(recipe, outer.data, method=name, **job.changes)
+        pixels = outer.recipe.pipeline
+        own: dict[str, Any] = {"side": recipe.pipeline.side or pixels.side}
         if job.pretrained:  # images as the weights know them
-            pixels = outer.recipe.pipeline
-            pipeline = replace(pipeline, mean=pixels.mean, std=pixels.std)
-        recipe = replace(made, pipeline=pipeline)
-    return replace(
-        job,
-        data=cut,
-        negatives=None,
-        protocol=None,
-        split=None,
-        recipe=recipe,
-        changes={},
-        out=None,
-        title="",
-    )
+            own |= {"mean": pixels.mean, "std": pixels.std}
+        recipe = replace(recipe, pipeline=replace(recipe.pipeline, **own))
+    others: Any = dict.fromkeys(("negatives", "protocol", "split", "out"))
+    return replace(job, data=cut, recipe=recipe, changes={}, title="", **others)
 
 
 def inner_problems(
@@ -213,13 +192,13 @@ def inner_problems(
         name=f"{cut.protocol.source or 'data'}:train",
     ).with_parts(test=0.2, rng=seed)
     drawn = protocols.holdout(inner, n - n_out, n_out, draws, rng=seed)
-    listed = [drawn] if isinstance(drawn, protocols.Protocol) else list(drawn)
+    listed = [drawn] if isinstance(drawn, protocols.Protocol) else drawn
     cuts = [datasets.cut(inner, protocol) for protocol in listed]
-    outside = cut.negative
-    if outside is None:
-        return cuts
     # Negatives belong to no known class, held out or not.
+    negative = cut.negative
     return [
-        replace(one, negative=replace(outside, classes=one.train.classes))
+        one
+        if negative is None
+        else replace(one, negative=replace(negative, classes=one.train.classes))
         for one in cuts
     ]

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.datasets import make_blobs
+from sklearn.datasets import load_digits, make_blobs
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression, Perceptron
@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from openset import Outputs, Rejector, detectors, thresholds
+from openset import Outputs, Rejector, detectors, thresholds, watch
 from openset._types import CalibrationWarning
 from openset.integrations.sklearn import OpenSetClassifier, scorer
 
@@ -40,16 +40,190 @@ def elsewhere(n=30, seed=1):
     return make_blobs(n, centers=[[12.0, 12.0]], random_state=seed)[0]
 
 
+def failing_checks(model):
+    """Return the check that wants training samples to get a class, not "unknown"."""
+    return {} if model.tpr == 1 else {"check_classifiers_train": "unknown is no class"}
+
+
 @parametrize_with_checks(
     [
-        # tpr=1: some checks want every training sample to get its own class
+        OpenSetClassifier(LogisticRegression()),
         OpenSetClassifier(LogisticRegression(), tpr=1.0),
         OpenSetClassifier(GaussianNB(), detector="mahalanobis", cv=2, tpr=1.0),
-    ]
+    ],
+    expected_failed_checks=failing_checks,
 )
 @pytest.mark.filterwarnings("ignore:Can't check dok sparse matrix")
 def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
+
+
+def with_unknowns(X, y, others):
+    return np.concatenate([X, others]), np.append(y, np.full(len(others), -1))
+
+
+def test_auto_is_the_consensus_with_unknowns_and_msp_without():
+    X, y = blobs(300)
+    both, labels = with_unknowns(X, y, elsewhere())
+    model = OpenSetClassifier(LogisticRegression()).fit(both, labels)
+    recipe = model.rejector_.fitted.detector
+    assert [name for name, _ in recipe.parts] == ["msp", "rmds", "vim", "osnn"]
+    assert model.score(both, labels) > 0.9
+    assert model.rejector_.report.rates.n_accepted_known > 0.85 * 300
+    plain = clone(model).fit(X, y)
+    assert plain.rejector_.fitted.detector == detectors.MSP()
+    assert plain.threshold_.target == 0.95
+    assert 0.03 < (plain.predict(blobs(3000, seed=9)[0]) == -1).mean() < 0.07
+    # What a classifier does not give is left out: a head, features.
+    forest = OpenSetClassifier(RandomForestClassifier(10, random_state=0))
+    parts = forest.fit(both, labels).rejector_.fitted.detector.parts
+    assert [name for name, _ in parts] == ["msp", "rmds", "osnn"]
+    thin = clone(model).fit(sparse.csr_array(both), labels)
+    assert thin.rejector_.fitted.detector == detectors.MSP()
+
+
+def test_auto_keeps_the_rule_of_choose_for_one_kind():
+    """Ranks are among held-out known samples; who ranks upside down is left out."""
+    X, y = blobs(120)
+    middle = make_blobs(40, centers=[[2.5, 2.5]], random_state=3)[0]
+    both, labels = with_unknowns(X, y, middle)
+    model = OpenSetClassifier(LogisticRegression(), cv=3).fit(both, labels)
+    fitted = model.rejector_.fitted
+    places = [np.flatnonzero(y == c) for c in range(3)]
+    folds = np.empty(120, int)
+    for rows in places:
+        folds[rows] = np.arange(rows.size) % 3
+    names = [name for name, _ in fitted.detector.parts]
+    known = np.empty((len(names), 120))
+    for fold in range(3):
+        seen = folds != fold
+        inner = LogisticRegression().fit(X[seen], y[seen])
+        head = {"weight": inner.coef_, "bias": inner.intercept_}
+        train, held_out = (
+            Outputs(logits=inner.decision_function(X[rows]), features=X[rows], **more)
+            for rows, more in ((seen, {**head, "labels": y[seen]}), (~seen, {}))
+        )
+        for i, name in enumerate(names):
+            known[i, ~seen] = detectors.make(name).fit(train).known(held_out)
+    parts = [detectors.MSP().fit()] * len(names)
+    wanted = detectors.combine(parts, reference=known).state["knots"]
+    assert_allclose(fitted.state["knots"], wanted)
+
+
+def test_cautions_are_kept_and_warned_of_once_in_a_cross_validation():
+    X, y = blobs()
+    model = OpenSetClassifier(LogisticRegression(), cv=2)  # no unknowns: a caution
+    with pytest.warns(CalibrationWarning) as said:
+        cross_val_score(model, X, y, cv=3)
+    assert len(said) == 1
+    with pytest.warns(CalibrationWarning, match="CAL010") as said:
+        model.fit(X, y)
+    assert len(said) == 1
+    assert [one.code for one in model.cautions_] == ["CAL010"]
+    inside = X[::3] + 0.01  # "unknowns" that lie in the classes
+    model = OpenSetClassifier(LogisticRegression(), detector="msp", alpha=0.999)
+    with pytest.warns(CalibrationWarning, match="96.7% of the unknown"):
+        model.fit(*with_unknowns(X, y, inside))
+
+
+def test_outputs_of_new_samples_are_for_the_rejector_and_for_watch():
+    X, y = load_digits(return_X_y=True)
+    model = OpenSetClassifier(make_pipeline(StandardScaler(), LogisticRegression()))
+    model.fit(X[::2], np.where(y >= 8, -1, y)[::2])
+    X, y = X[1::2], y[1::2]
+    new = model.outputs(X, y)
+    found = model.rejector_.predict(new)
+    assert_array_equal(found, model.predict(X))
+    assert set(new.groups[new.labels == -1]) == {"8", "9"}
+    guard = watch.Watch.of(model.rejector_)
+    for sign, alarm in ((1, False), (-1, True)):
+        changed = model.outputs(sign * X[y < 8])
+        scores = model.rejector_.score(changed)
+        verdict = guard.check(scores, features=changed.features)
+        assert verdict.features.is_alarm == alarm
+
+
+REFUSED = {
+    "a number where classes are int64": {"unknown_label": "unknown"},
+    r"unknown_label must be .* got \[-1\]": {"unknown_label": [-1]},
+    "tpr must be a number": {"tpr": 2.0},
+    "surrogate must be one of 'classes'": {"surrogate": "class"},
+    "cv must be an integer >= 2, got '3'": {"cv": "3"},
+    "cv must be an integer >= 2, got 1": {"cv": 1},
+    "cv must be an integer >= 2, got .*list": {"cv": [0]},
+    "objective must be one of": {"objective": "best"},
+    "one of alpha, .* for objective='osa', got 'fpr'": {
+        "objective_params": {"fpr": 0.1}
+    },
+    "for objective='at_fpr', got 'alpha'": {"objective": "at_fpr", "alpha": 0.5},
+    "estimator must be a classifier with predict_proba, .* got LinearRegression": {
+        "estimator": LinearRegression()
+    },
+    "a classifier with predict_proba, .* got SVC": {
+        "estimator": SVC(decision_function_shape="ovo")
+    },
+    "ReAct.fit: outputs must have head": {
+        "estimator": GaussianNB(),
+        "detector": "react",
+    },
+    # An SVC has weights of three pairs of its three classes.
+    "ReAct.fit: outputs must have hea.": {
+        "estimator": SVC(kernel="linear"),
+        "detector": "react",
+    },
+}
+
+
+@pytest.mark.parametrize("unknowns", [False, True])
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_does_not_fit_is_refused_with_unknowns_and_without(words, unknowns):
+    X, y = with_unknowns(*blobs(), elsewhere()) if unknowns else blobs()
+    model = OpenSetClassifier(**{"estimator": LogisticRegression()} | REFUSED[words])
+    with pytest.raises((ValueError, TypeError), match=words):
+        model.fit(X, y)
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+@pytest.mark.parametrize(
+    ("words", "label", "labels"),
+    [
+        ("y must be labels of known .* 90 labels", None, [-1] * 90),
+        ("all strings or all numbers, got int ", None, ["a", -1, "b"] * 30),
+        ("at least 2 classes", None, ["cat", "unknown"] * 45),  # scikit-learn's words
+        ("at least 2 classes", "oos", ["cat", "oos"] * 45),
+        ("at least 2 classes", -1, [0, -1] * 45),
+        ("1 sample of each of 90 classes", None, range(90)),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(words, label, labels):
+    model = OpenSetClassifier(LogisticRegression(), unknown_label=label)
+    y = np.array(labels, dtype=object if -1 in labels and "a" in labels else None)
+    with pytest.raises((ValueError, TypeError), match=words):
+        model.fit(blobs()[0], y)
+
+
+def test_a_linear_classifier_is_a_head():
+    X, y = blobs()
+    for n_classes in (2, 3):
+        for kind in ("react", "fdbd"):
+            rows = y < n_classes
+            model = OpenSetClassifier(LogisticRegression(), detector=kind)
+            model.fit(X[rows], y[rows])
+            assert np.isfinite(model.knownness(X)).all()
+    pairs = SVC(kernel="linear")  # of two classes there is one pair
+    OpenSetClassifier(pairs, detector="react").fit(X[y < 2], y[y < 2])
+
+
+def test_logits_are_decision_values_or_logarithms_of_probabilities():
+    X, y = blobs()
+    two = OpenSetClassifier(LogisticRegression(), detector="msp").fit(
+        X[y < 2], y[y < 2]
+    )
+    assert_allclose(two.knownness(X), np.abs(two.decision_function(X)))
+    model = OpenSetClassifier(GaussianNB(), detector="maxlogit").fit(X, y)
+    assert_allclose(model.knownness(X), np.log(model.predict_proba(X).max(axis=1)))
+    assert not hasattr(model, "decision_function")
+    assert OpenSetClassifier(Perceptron()).fit(X, y).knownness(X).shape == (90,)
 
 
 CLASSIFIERS = {
@@ -75,26 +249,10 @@ def test_any_classifier_rejects_what_is_far_and_names_the_rest(name, n_classes):
     assert model.knownness(X).min() > model.knownness(elsewhere()).max()
 
 
-def test_two_classes_are_scored_by_the_decision_value_on_either_side():
-    X, y = blobs()
-    X, y = X[y < 2], y[y < 2]
-    model = OpenSetClassifier(LogisticRegression(), detector="msp").fit(X, y)
-    decided = model.decision_function(X)
-    assert decided.shape == (len(X),)
-    assert_allclose(model.knownness(X), np.abs(decided))
-
-
-def test_logarithms_of_probabilities_are_the_logits():
-    X, y = blobs()
-    model = OpenSetClassifier(GaussianNB(), detector="maxlogit").fit(X, y)
-    assert_allclose(model.knownness(X), np.log(model.predict_proba(X).max(axis=1)))
-    assert not hasattr(model, "decision_function")
-
-
 def test_unknown_samples_in_fit_set_the_threshold_and_are_no_class():
     X, y = blobs()
     near = make_blobs(30, centers=[[4.0, 4.0]], random_state=2)[0]
-    both, labels = np.concatenate([X, near]), np.concatenate([y, np.full(30, -1)])
+    both, labels = with_unknowns(X, y, near)
     model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis")
     model.fit(both, labels)
     assert_array_equal(model.classes_, [0, 1, 2])
@@ -104,22 +262,6 @@ def test_unknown_samples_in_fit_set_the_threshold_and_are_no_class():
     alone = clone(model).fit(X, y)
     assert alone.threshold_.method == "at_tpr"
     assert_allclose(alone.estimator_.coef_, model.estimator_.coef_)
-
-
-def test_held_out_scores_come_from_a_classifier_that_has_not_seen_them():
-    X, y = blobs(30)
-    model = OpenSetClassifier(LogisticRegression(), cv=3, tpr=0.5).fit(X, y)
-    place = np.zeros(30, dtype=int)
-    for c in range(3):
-        place[y == c] = np.arange(10) % 3
-    known = np.empty(30)
-    for fold in range(3):
-        train = place != fold
-        inner = LogisticRegression().fit(X[train], y[train])
-        fitted = detectors.MSP().fit(Outputs(logits=inner.decision_function(X[train])))
-        held_out = Outputs(logits=inner.decision_function(X[~train]))
-        known[~train] = fitted.known(held_out)
-    assert model.threshold_.value == pytest.approx(np.sort(known)[15])
 
 
 def test_tpr_of_one_rejects_no_training_sample():
@@ -140,8 +282,6 @@ def test_classes_left_out_serve_as_unknowns():
     assert_array_equal(model.predict(elsewhere()), -1)
     with pytest.raises(ValueError, match="None for fewer than three classes"):
         model.fit(X[y < 2], y[y < 2])
-    with pytest.raises(ValueError, match="surrogate must be one of 'classes'"):
-        model.set_params(surrogate="noise").fit(X, y)
 
 
 def test_names_of_classes_and_of_the_unknown():
@@ -160,100 +300,15 @@ def test_names_of_classes_and_of_the_unknown():
     assert set(plain.predict(elsewhere())) == {"unknown"}
 
 
-def test_labels_and_the_unknown_label_must_be_of_one_kind():
-    X, y = blobs()
-    model = OpenSetClassifier(LogisticRegression(), unknown_label="unknown")
-    with pytest.raises(ValueError, match="must be a number where classes are int64"):
-        model.fit(X, y)
-    model = OpenSetClassifier(LogisticRegression())
-    with pytest.raises(
-        ValueError, match=r"y must be numbers or strings, got dtype bool"
-    ):
-        model.fit(X, y == 0)
-    mixed = NAMES[y].astype(object)
-    mixed[:9] = -1
-    with pytest.raises(
-        TypeError, match="y must be all strings or all numbers, got int "
-    ):
-        model.fit(X, mixed)
-    with pytest.raises(ValueError, match=r"unknown_label must be a label.*got \[-1\]"):
-        model.set_params(unknown_label=[-1]).fit(X, y)
-
-
-@pytest.mark.parametrize("unknowns", [False, True])
-@pytest.mark.parametrize(
-    ("option", "value"),
-    [("tpr", 2.0), ("surrogate", "class"), ("cv", "3"), ("cv", 1), ("cv", [0])],
-)
-def test_wrong_options_are_refused_with_unknowns_and_without(option, value, unknowns):
-    X, y = blobs()
-    if unknowns:
-        X, y = np.r_[X, elsewhere()], np.r_[y, [-1] * len(elsewhere())]
-    model = OpenSetClassifier(LogisticRegression(), **{option: value})
-    with pytest.raises(ValueError, match=f"OpenSetClassifier: {option} must be"):
-        model.fit(X, y)
-
-
-def test_labels_that_are_all_unknown_are_refused():
-    X, _ = blobs()
-    with pytest.raises(
-        ValueError, match=r"fit: y must be labels of known .* 90 labels"
-    ):
-        OpenSetClassifier(LogisticRegression()).fit(X, np.full(90, -1))
-
-
-@pytest.mark.parametrize("name", ["oos", "Other", "-1"])
-def test_a_class_that_may_mean_unknown_is_asked_about(name):
-    X, y = blobs()
-    both = np.concatenate([X, elsewhere()])
-    labels = np.concatenate([NAMES[y], [name] * 30])
-    model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis")
-    with pytest.raises(ValueError, match=f"Pass unknown_label={name!r} if"):
-        model.fit(both, labels)
-    model.set_params(unknown_label=name).fit(both, labels)
-    assert_array_equal(model.classes_, NAMES)
-    model.set_params(unknown_label="unknown").fit(both, labels)
-    assert name in model.classes_
-
-
-def test_samples_labelled_unknown_are_unknowns_without_an_option():
-    X, y = blobs()
-    both = np.concatenate([X, elsewhere()])
-    labels = np.concatenate([NAMES[y], ["unknown"] * 30])
-    model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis")
-    model.fit(both, labels)
-    assert_array_equal(model.classes_, NAMES)
-    assert model.threshold_.n == (90, 30)
-    assert set(model.predict(elsewhere(seed=5))) == {"unknown"}
-
-
-def test_the_default_rejects_a_twentieth_of_held_out_samples():
-    X, y = blobs(600)
-    model = OpenSetClassifier(LogisticRegression()).fit(X, y)
-    assert model.threshold_.target == 0.95
-    assert 0.03 < (model.predict(blobs(3000, seed=9)[0]) == -1).mean() < 0.07
-
-
 def test_alpha_is_an_option_of_its_own():
     X, y = blobs()
     near = make_blobs(60, centers=[[3.0, 3.0]], cluster_std=2, random_state=2)[0]
-    both, labels = np.concatenate([X, near]), np.concatenate([y, np.full(60, -1)])
+    both, labels = with_unknowns(X, y, near)
     rejected = []
     for alpha in (0.02, None, 0.98):
         model = OpenSetClassifier(LogisticRegression(), alpha=alpha).fit(both, labels)
         rejected.append((model.predict(both) == -1).mean())
     assert rejected[0] > rejected[1] > rejected[2]
-    with pytest.raises(TypeError, match="for objective='at_fpr', got 'alpha'"):
-        model.set_params(objective="at_fpr").fit(both, labels)
-
-
-def test_a_threshold_that_rejects_nothing_is_warned_of():
-    X, y = blobs()
-    inside = X[::3] + 0.01  # "unknowns" that lie in the classes
-    both, labels = np.concatenate([X, inside]), np.concatenate([y, np.full(30, -1)])
-    model = OpenSetClassifier(LogisticRegression(), alpha=0.999)
-    with pytest.warns(CalibrationWarning, match="96.7% of the unknown"):
-        model.fit(both, labels)
 
 
 def test_evaluate_counts_every_other_label_as_unknown():
@@ -276,8 +331,7 @@ def test_evaluate_counts_every_other_label_as_unknown():
 @pytest.mark.parametrize("key", ["openauc", "osa", "auroc", "fpr_at_tpr"])
 def test_scorers_for_scikit_learn(key):
     X, y = blobs()
-    both = np.concatenate([X, elsewhere()])
-    labels = np.concatenate([y, np.full(30, -1)])
+    both, labels = with_unknowns(X, y, elsewhere())
     model = OpenSetClassifier(GaussianNB(), detector="mahalanobis", cv=2)
     model.fit(both[::2], labels[::2])
     value = model.evaluate(both[1::2], labels[1::2])[key]
@@ -306,18 +360,6 @@ def test_a_class_named_minus_one_cannot_also_be_the_unknown():
     assert_array_equal(model.predict(elsewhere()), -2)
 
 
-@pytest.mark.parametrize(
-    ("unknown", "label"), [("unknown", None), ("oos", "oos"), (-1, -1)]
-)
-def test_unknown_samples_and_one_class_are_not_two_classes(unknown, label):
-    X, y = blobs()
-    X, y = X[y < 2], y[y < 2]
-    labels = np.where(y == 0, "cat" if label != -1 else 0, unknown)
-    model = OpenSetClassifier(LogisticRegression(), unknown_label=label)
-    with pytest.raises(ValueError, match="at least 2 classes"):  # scikit-learn's words
-        model.fit(X, labels)
-
-
 def test_it_works_in_a_pipeline_and_around_one():
     X, y = blobs()
     inside = make_pipeline(
@@ -337,35 +379,13 @@ def test_it_works_in_a_pipeline_and_around_one():
 
 def test_cross_validation_and_grid_search():
     X, y = blobs()
-    both = np.concatenate([X, elsewhere()])
-    labels = np.concatenate([y, np.full(30, -1)])
+    both, labels = with_unknowns(X, y, elsewhere())
     model = OpenSetClassifier(GaussianNB(), detector="mahalanobis", cv=2)
     assert accuracy_score(labels, cross_val_predict(model, both, labels, cv=3)) > 0.95
     assert cross_val_score(model, both, labels, cv=3).min() > 0.9
     grid = {"detector": ["msp", "mahalanobis"], "estimator__var_smoothing": [1e-9, 0.1]}
     search = GridSearchCV(model, grid, cv=2).fit(both, labels)
     assert search.best_params_["detector"] == "mahalanobis"
-
-
-def test_a_linear_classifier_is_a_head():
-    X, y = blobs()
-    for n_classes in (2, 3):
-        for kind in ("react", "fdbd"):
-            rows = y < n_classes
-            model = OpenSetClassifier(LogisticRegression(), detector=kind)
-            model.fit(X[rows], y[rows])
-            assert np.isfinite(model.knownness(X)).all()
-    with pytest.raises(TypeError, match=r"estimator must be linear.*got GaussianNB"):
-        OpenSetClassifier(GaussianNB(), detector="react").fit(X, y)
-
-
-def test_weights_of_pairs_of_classes_are_no_head():
-    X, y = blobs()
-    machine = SVC(kernel="linear")  # three classes have three pairs
-    assert machine.fit(X, y).coef_.shape == (3, X.shape[1])
-    with pytest.raises(TypeError, match=r"for detector 'react', got SVC"):
-        OpenSetClassifier(machine, detector="react").fit(X, y)
-    OpenSetClassifier(machine, detector="react").fit(X[y < 2], y[y < 2])
 
 
 def test_predictions_are_those_of_the_detector_fitted():
@@ -384,16 +404,14 @@ def test_text_and_sparse_inputs_are_passed_through():
     plain = OpenSetClassifier(LogisticRegression()).fit(X, y)
     thin = OpenSetClassifier(LogisticRegression()).fit(sparse.csr_array(X), y)
     assert_allclose(thin.knownness(sparse.csr_array(X)), plain.knownness(X))
-    with pytest.raises(TypeError, match="dense for a detector that needs features"):
-        OpenSetClassifier(LogisticRegression(), detector="postmax").fit(
-            sparse.csr_array(X), y
-        )
+    needs_features = OpenSetClassifier(LogisticRegression(), detector="postmax")
+    with pytest.raises(ValueError, match="must have features"):
+        needs_features.fit(sparse.csr_array(X), y)
 
 
 def test_objectives_by_name_with_options_and_by_function():
     X, y = blobs()
-    both = np.concatenate([X, elsewhere()])
-    labels = np.concatenate([y, np.full(30, -1)])
+    both, labels = with_unknowns(X, y, elsewhere())
     model = OpenSetClassifier(
         LogisticRegression(), objective="at_fpr", objective_params={"fpr": 0.2}
     ).fit(both, labels)
@@ -402,23 +420,6 @@ def test_objectives_by_name_with_options_and_by_function():
     assert model.fit(X, y).threshold_.target == 0.7
     model.set_params(objective="at_tpr", objective_params={"tpr": 0.8})
     assert model.fit(X, y).threshold_.target == 0.8
-    with pytest.raises(ValueError, match=r"objective must be one of .*'osa'"):
-        model.set_params(objective="best").fit(both, labels)
-
-
-@pytest.mark.parametrize("unknowns", [0, 30])
-def test_wrong_objectives_and_options_are_refused_with_unknowns_and_without(unknowns):
-    X, y = blobs()
-    X = np.concatenate([X, elsewhere()[:unknowns]])
-    y = np.concatenate([y, np.full(unknowns, -1)])
-    model = OpenSetClassifier(LogisticRegression(), objective_params={"fpr": 0.1})
-    with pytest.raises(
-        TypeError, match=r"one of alpha, .* for objective='osa', got 'f"
-    ):
-        model.fit(X, y)
-    with pytest.raises(ValueError, match="objective must be one of"):
-        model.set_params(objective="best").fit(X, y)
-    model.set_params(objective="osa", objective_params={"alpha": 0.5}).fit(X, y)
 
 
 def test_the_rejector_is_an_artefact_like_any_other(tmp_path):
@@ -437,8 +438,6 @@ def test_a_class_of_one_sample_stays_in_every_fit():
     model = OpenSetClassifier(LogisticRegression()).fit(X, y)
     assert_array_equal(model.classes_, [0, 1, 2, 3])
     assert model.threshold_.n.known == 31
-    with pytest.raises(ValueError, match="1 sample of each of 3 classes"):
-        model.fit(CENTRES, [0, 1, 2])
 
 
 def test_a_splitter_may_be_given():
@@ -453,15 +452,3 @@ def test_a_splitter_may_be_given():
 
     with pytest.raises(ValueError, match=r"samples of every class .* with 2 of 3"):
         OpenSetClassifier(LogisticRegression(), cv=ByClass()).fit(X, y)
-    with pytest.raises(ValueError, match="cv must be an integer >= 2, got 1"):
-        OpenSetClassifier(LogisticRegression(), cv=1).fit(X, y)
-
-
-def test_a_classifier_without_scores_is_named():
-    X, y = blobs()
-    one_against_one = SVC(decision_function_shape="ovo")
-    with pytest.raises(TypeError, match="must be a classifier with predict_proba"):
-        OpenSetClassifier(one_against_one).fit(X, y)
-    with pytest.raises(TypeError, match="must be a classifier, got LinearRegression"):
-        OpenSetClassifier(LinearRegression()).fit(X, y)
-    assert OpenSetClassifier(Perceptron()).fit(X, y).knownness(X).shape == (90,)

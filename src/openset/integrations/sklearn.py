@@ -1,7 +1,7 @@
 """Add rejection of unknown samples to any scikit-learn classifier."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -13,27 +13,27 @@ from sklearn.utils import get_tags, indexable
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from openset import _check, detectors, metrics, thresholds
+from openset import _check, metrics, thresholds
 from openset._types import UNKNOWN, CalibrationWarning
 from openset.detectors import Detector, Fitted
-from openset.integrations._sklearn_folds import (
-    PrecomputedScores,
-    n_samples,
-    rows_of,
-    splits,
-)
-from openset.integrations._sklearn_labels import checked_labels, find_unknown
 from openset.integrations.sklearn_outputs import (
     CALLER,
-    classes_of,
-    looks_at_features,
+    HeldOut,
+    checked_labels,
+    find_unknown,
+    joined,
     outputs_of,
-    outputs_to_fit,
+    pair_of,
+    recipes_of,
+    rows_of,
+    scored,
+    splits,
 )
 from openset.outputs import Outputs
 from openset.rejector import Rejector
+from openset.rejector.network import marks_of
 from openset.scores import Scores
-from openset.thresholds import Threshold
+from openset.thresholds import Caution, Threshold
 
 __all__ = ["OpenSetClassifier", "scorer"]
 
@@ -41,14 +41,9 @@ __all__ = ["OpenSetClassifier", "scorer"]
 _ABOUT_TRAIN = "CAL011"
 
 
-def _delegate(name: str) -> Callable[["OpenSetClassifier"], bool]:
+def _delegate(name: str) -> Callable[["OpenSetClassifier"], Any]:
     """Offer a method iff the wrapped classifier has it."""
-
-    def has(self: "OpenSetClassifier") -> bool:
-        getattr(getattr(self, "estimator_", self.estimator), name)
-        return True
-
-    return has
+    return lambda self: getattr(getattr(self, "estimator_", self.estimator), name)
 
 
 class OpenSetClassifier(
@@ -66,9 +61,11 @@ class OpenSetClassifier(
 
     Samples whose label in `fit` is `unknown_label` are examples of unknowns: they are
     used to choose the threshold, not to fit the classifier. Without such samples, and
-    without `surrogate`, the threshold accepts the share `tpr` of held-out samples. A
-    warning is given if the threshold rejects none of the unknown samples it was chosen
-    on.
+    without `surrogate`, the threshold accepts the share `tpr` of held-out samples.
+
+    It passes scikit-learn's ``check_estimator`` but for one check,
+    ``check_classifiers_train``: that wants nearly every training sample to get its own
+    class, and the answer "unknown" is none. With ``tpr=1`` it passes all.
 
     Parameters
     ----------
@@ -78,6 +75,9 @@ class OpenSetClassifier(
         does; of ``SVC`` with more than two classes, only if ``break_ties=True``.
     detector
         Name of a detector (see :func:`openset.detectors.names`), or a detector.
+        ``"auto"``: with examples of unknowns, the mean rank by MSP, RMDS, ViM and OSNN
+        (:func:`openset.selection.choose`), without those that the classifier has not
+        the inputs for; without examples MSP.
     objective
         How the threshold is chosen if there are unknowns: a function of
         :mod:`openset.thresholds` by name, or any function from scores to a threshold.
@@ -94,11 +94,10 @@ class OpenSetClassifier(
         training sample are rejected, which may be very few.
     unknown_label
         Label of unknown samples, in `fit` and `predict`; it must not be a class. None:
-        -1 if classes are numbers, "unknown" if they are strings; a class that may mean
-        the same ("oos", "other") then raises an error that asks for this argument. If
-        it is None and the labels are only -1 and one other number, they are taken as
-        two classes, as is usual in scikit-learn; `predict` then raises where it rejects
-        a sample, and asks for an `unknown_label`.
+        -1 if classes are numbers, "unknown" if they are strings. If it is None and the
+        labels are only -1 and one other number, they are taken as two classes, as is
+        usual in scikit-learn; `predict` then raises where it rejects a sample, and asks
+        for an `unknown_label`.
     surrogate
         ``"classes"``: if there are no unknowns in `fit`, use every class once as
         unknown, with a classifier fitted without it (needs at least three classes).
@@ -116,6 +115,9 @@ class OpenSetClassifier(
         The :class:`openset.Rejector`: it can be saved, served and exported.
     threshold_
         Its :class:`openset.thresholds.Threshold`, with method and calibration counts.
+    cautions_
+        What to know about the threshold. They are also warned of: once for all copies
+        that a cross-validation or a search makes of one classifier.
 
     Examples
     --------
@@ -134,7 +136,7 @@ class OpenSetClassifier(
         self,
         estimator: Any,
         *,
-        detector: str | Detector = "msp",
+        detector: str | Detector = "auto",
         objective: str | Callable[[Scores], Threshold] = "osa",
         objective_params: Mapping[str, Any] | None = None,
         alpha: float | None = None,
@@ -157,51 +159,96 @@ class OpenSetClassifier(
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
         tags.input_tags = inner.input_tags
-        if looks_at_features(self._recipe()):
-            tags.input_tags.sparse = False
+        if self.detector != "auto":
+            (recipe,) = recipes_of(self.detector)
+            needs = {*recipe.fit_needs, *recipe.score_needs}
+            tags.input_tags.sparse &= not needs & {"features", "head"}
         tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
 
+    def __sklearn_clone__(self) -> Any:
+        copy = super().__sklearn_clone__()
+        copy._warned_of = self.__dict__.setdefault("_warned_of", set())
+        copy._is_copy = True
+        return copy
+
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on samples `X` with labels `y`, some of which may be `unknown_label`."""
-        recipe = self._recipe()
         self._check_options()
         (X,) = indexable(X)
         labels = checked_labels(X, y)
         self._unknown, is_unknown = find_unknown(self.unknown_label, labels)
-        knowns = rows_of(X, np.flatnonzero(~is_unknown))
-        known_labels = labels[~is_unknown]
-        self.classes_, owner = np.unique(known_labels, return_inverse=True)
-        unknowns = rows_of(X, np.flatnonzero(is_unknown))
-        pooled = self._scored(recipe, knowns, known_labels, owner, unknowns)
-        self.estimator_ = clone(self.estimator).fit(knowns, known_labels)
+        known = np.flatnonzero(~is_unknown)
+        owner = np.full(labels.size, UNKNOWN)
+        self.classes_, owner[known] = np.unique(labels[known], return_inverse=True)
+        leave_out = self.surrogate is not None and not is_unknown.any()
+        folds = splits(self.cv, X, labels, owner, leave_out=leave_out)
+        pairs = (pair_of(self.estimator, X, labels, owner, one) for one in folds)
+        has_unknowns = leave_out or bool(is_unknown.any())
+        recipes, scores, features = scored(
+            pairs, self.detector, has_unknowns=has_unknowns
+        )
+        X, owner = rows_of(X, known), owner[known]
+        self.estimator_ = clone(self.estimator).fit(X, labels[known])
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        outputs = outputs_to_fit(recipe, self.estimator_, knowns, owner)
-        fitted = recipe.fit(outputs)
-        chosen = self._calibrated(pooled, fitted.score(outputs))
+        outputs = outputs_of(self.estimator_, X, labels=owner)
+        fitted, held_out = joined([one.fit(outputs) for one in recipes], scores)
+        chosen = self._calibrated(held_out, features, fitted.score(outputs))
+        self.rejector_ = replace(chosen, fitted=fitted, network=marks_of(outputs))
         self.threshold_ = chosen.threshold
-        self.rejector_ = replace(chosen, fitted=fitted, reference_features=None)
+        self.cautions_: tuple[Caution, ...] = tuple(
+            one for one in chosen.cautions if one.code != _ABOUT_TRAIN
+        )
+        self._warn()
         return self
+
+    def outputs(self, X: Any, y: Any = None) -> Outputs:
+        """Return what the classifier computes: for its rejector, and to watch it.
+
+        These are logits and features; with `y` also labels, -1 for those of no known
+        class, and the labels as groups.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> from openset import watch
+        >>> X, y = load_iris(return_X_y=True)
+        >>> model = OpenSetClassifier(LogisticRegression(max_iter=999)).fit(X, y)
+        >>> new = model.outputs(X[:100])
+        >>> bool((model.rejector_.predict(new) == model.predict(X[:100])).all())
+        True
+        >>> scores = model.rejector_.score(new)
+        >>> guard = watch.Watch.of(model.rejector_)
+        >>> guard.check(scores, features=new.features).unknown_rate.is_alarm
+        False
+        """
+        check_is_fitted(self)
+        about: dict[str, Any] = {}
+        if y is not None:
+            labels = checked_labels(X, y)
+            place = np.searchsorted(self.classes_, labels).clip(
+                max=len(self.classes_) - 1
+            )
+            is_known = self.classes_[place] == labels
+            about["labels"] = np.where(is_known, place, UNKNOWN)
+            about["groups"] = labels.astype(np.str_)
+        return outputs_of(self.estimator_, X, classes=self.rejector_.classes, **about)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each sample, or `unknown_label`."""
-        outputs = self._outputs_of(X)
+        outputs = self.outputs(X)
         decided = self.rejector_.predict(outputs)
         is_rejected = decided == UNKNOWN
         found = self.classes_[np.where(is_rejected, 0, decided)]
         if self._unknown is None:
             if is_rejected.any():
-                msg = _check.must(
-                    "none of the classes",
-                    caller=f"{CALLER}.predict",
-                    name="unknown_label",
-                    got="-1, which is one",
-                    remedy="Choose another label for rejected samples. If -1 marks "
-                    "unknown samples, say so: unknown_label=-1",
-                )
-                raise ValueError(msg)
+                rule, got = "none of the classes", "-1, which is one"
+                remedy = "Choose another label for rejected samples. If -1 marks "
+                remedy += "unknown samples, say so: unknown_label=-1"
+                _check.fail(f"{CALLER}.predict", "unknown_label", rule, got, remedy)
             return found
         # Wide enough for the label: a string must not be truncated.
         dtype = np.result_type(found.dtype, np.asarray(self._unknown).dtype)
@@ -209,7 +256,7 @@ class OpenSetClassifier(
 
     def knownness(self, X: Any) -> NDArray[np.float64]:
         """Return the knownness of each sample; the threshold applies to it."""
-        outputs = self._outputs_of(X)
+        outputs = self.outputs(X)
         return self.rejector_.known(outputs)
 
     def scores(self, X: Any, y: Any) -> Scores:
@@ -218,20 +265,8 @@ class OpenSetClassifier(
         Every label that is none of the known classes counts as unknown. The labels of
         unknown samples are their groups.
         """
-        outputs = self._outputs_of(X)
-        labels = checked_labels(X, y)
-        place = np.minimum(
-            np.searchsorted(self.classes_, labels), len(self.classes_) - 1
-        )
-        is_known = self.classes_[place] == labels
-        found = self.rejector_.score(outputs)
-        return Scores(
-            labels=np.where(is_known, place, UNKNOWN),
-            predicted=found.predicted,
-            known=found.known,
-            groups=labels.astype(np.str_),
-            n_classes=len(self.classes_),
-        )
+        outputs = self.outputs(X, y)
+        return self.rejector_.score(outputs)
 
     def evaluate(self, X: Any, y: Any, **options: Any) -> metrics.Evaluation:
         """Return every metric on labelled samples that were not used in `fit`.
@@ -253,109 +288,23 @@ class OpenSetClassifier(
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
-    def _recipe(self) -> Detector:
-        if isinstance(self.detector, Detector):
-            return self.detector
-        return detectors.make(self.detector)
-
     def _check_options(self) -> None:
         """Check options that these data do not use."""
         _check.rate(CALLER, "tpr", self.tpr, open_low=True)
         if self.surrogate is not None:
             _check.one_of(CALLER, "surrogate", self.surrogate, ["classes"])
         if not callable(self.objective):
-            thresholds.check_options(CALLER, self.objective, self._objective_options())
+            thresholds.check_options(CALLER, self.objective, self._options())
 
-    def _objective_options(self) -> dict[str, Any]:
+    def _options(self) -> dict[str, Any]:
         alpha = {} if self.alpha is None else {"alpha": self.alpha}
         return {**(self.objective_params or {}), **alpha}
 
-    def _scored(
-        self,
-        recipe: Detector,
-        knowns: Any,
-        labels: NDArray[Any],
-        owner: NDArray[np.intp],
-        unknowns: Any,
-    ) -> Scores:
-        """Score every sample once, by a classifier that was not fitted on it."""
-        parts = list(self._held_out(recipe, knowns, labels, owner))
-        scores = [one for _, one in parts]
-        n_unknown = n_samples(unknowns)
-        if n_unknown:
-            for place, (scorer, _) in enumerate(parts):
-                mine = np.arange(place, n_unknown, len(parts))
-                if mine.size:
-                    scores.append(scorer(rows_of(unknowns, mine), None))
-        elif self.surrogate is not None:
-            scores.extend(self._left_out(recipe, knowns, labels))
-        return Scores.concat(scores)
-
-    def _held_out(
-        self,
-        recipe: Detector,
-        X: Any,
-        labels: NDArray[Any],
-        owner: NDArray[np.intp],
-    ) -> Iterator[tuple[Callable[[Any, Any], Scores], Scores]]:
-        """Fit without each fold; yield the scoring function and the scores."""
-        for train, test in splits(self.cv, X, labels, owner):
-            model = clone(self.estimator).fit(rows_of(X, train), labels[train])
-            if len(classes_of(model)) != self.classes_.size:
-                msg = _check.must(
-                    "one that leaves samples of every class to fit on",
-                    caller=CALLER,
-                    name="cv",
-                    got=f"a split with {len(model.classes_)} of {self.classes_.size}",
-                )
-                raise ValueError(msg)
-            seen = rows_of(X, train)
-            outputs = outputs_to_fit(recipe, model, seen, owner[train])
-            scorer = self._scorer(recipe, model, recipe.fit(outputs))
-            yield scorer, scorer(rows_of(X, test), owner[test])
-
-    def _left_out(
-        self,
-        recipe: Detector,
-        X: Any,
-        labels: NDArray[Any],
-    ) -> Iterator[Scores]:
-        """Scores of each class, from a classifier fitted without it."""
-        if self.classes_.size < 3:
-            msg = _check.must(
-                "None for fewer than three classes",
-                caller=CALLER,
-                name="surrogate",
-                got="'classes'",
-                remedy="With one of two classes left out, only one class is left to "
-                "classify",
-            )
-            raise ValueError(msg)
-        for name in self.classes_:
-            rest, mine = np.flatnonzero(labels != name), np.flatnonzero(labels == name)
-            model = clone(self.estimator).fit(rows_of(X, rest), labels[rest])
-            owner = np.unique(labels[rest], return_inverse=True)[1]
-            outputs = outputs_to_fit(recipe, model, rows_of(X, rest), owner)
-            scorer = self._scorer(recipe, model, recipe.fit(outputs))
-            yield scorer(rows_of(X, mine), None)
-
-    def _scorer(
-        self, recipe: Detector, model: Any, fitted: Fitted
-    ) -> Callable[[Any, Any], Scores]:
-        def score(X: Any, owner: Any) -> Scores:
-            unknown = np.full(n_samples(X), UNKNOWN)
-            labels = unknown if owner is None else owner
-            found = fitted.score(outputs_of(recipe, model, X, labels=labels))
-            # Classifiers fitted without a class have one class less: omit the count.
-            return Scores(
-                labels=found.labels, predicted=found.predicted, known=found.known
-            )
-
-        return score
-
-    def _calibrated(self, scores: Scores, own: Scores) -> Rejector:
+    def _calibrated(
+        self, scores: Scores, features: NDArray[Any] | None, own: Scores
+    ) -> Rejector:
         """Calibrate on held-out `scores`; `own` are those of the classifier fitted."""
-        options = self._objective_options()
+        options = self._options()
         objective: Any = self.objective
         if (
             scores.n_unknown == 0
@@ -368,23 +317,24 @@ class OpenSetClassifier(
                 return self._accepting(found, own)
 
         columns = np.stack([scores.known, scores.predicted], axis=1)
-        held_out = Outputs(
-            features=columns,
-            labels=scores.labels,
-            classes=[str(name) for name in self.classes_],
-        )
-        fitted = Fitted(detector=PrecomputedScores(), state={})
+        if features is not None:
+            columns = np.concatenate([columns, features], axis=1)
+        classes = [str(name) for name in self.classes_]
+        held_out = Outputs(features=columns, labels=scores.labels, classes=classes)
         # A threshold that rejects nothing is warned of, not refused: a search over
         # parameters must be able to go on.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", CalibrationWarning)
-            rejector = Rejector.calibrate(
-                fitted, known=held_out, objective=objective, accept_risk=True, **options
+            made = Rejector.calibrate(
+                Fitted(detector=HeldOut(), state={}),
+                known=held_out,
+                objective=objective,
+                accept_risk=True,
+                **options,
             )
-        for caution in rejector.cautions:
-            if caution.code != _ABOUT_TRAIN:
-                warnings.warn(str(caution), CalibrationWarning, stacklevel=3)
-        return rejector
+        drawn = made.reference_features
+        drawn = None if features is None or drawn is None else drawn[:, 2:]
+        return replace(made, reference_features=drawn)
 
     def _accepting(self, scores: Scores, own: Scores) -> Threshold:
         """Choose the threshold that accepts the share `tpr` of the known samples."""
@@ -397,10 +347,13 @@ class OpenSetClassifier(
         interval = threshold.interval._replace(low=-np.inf, high=least)
         return replace(threshold, value=least, interval=interval)
 
-    def _outputs_of(self, X: Any) -> Outputs:
-        check_is_fitted(self)
-        # The fitted one: the parameter may have changed since.
-        return outputs_of(self.rejector_.fitted.detector, self.estimator_, X)
+    def _warn(self) -> None:
+        """Warn of cautions; copies of one classifier warn of each kind once."""
+        said = self._warned_of if hasattr(self, "_is_copy") else set()
+        for one in self.cautions_:
+            if one.code not in said:
+                warnings.warn(str(one), CalibrationWarning, stacklevel=3)
+        said.update(one.code for one in self.cautions_)
 
 
 def scorer(metric: str) -> Callable[[Any, Any, Any], float]:

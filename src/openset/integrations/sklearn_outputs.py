@@ -1,119 +1,88 @@
-"""Outputs of a scikit-learn classifier, as those of a network."""
+"""Outputs of scikit-learn classifiers, and scores of samples held out of the fit."""
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
-from openset import _check
-from openset.detectors import Detector
-from openset.outputs import Outputs, replaced
+from openset import _check, _class_names
+from openset._types import UNKNOWN
+from openset.detectors import Batch, Detector, Fitted, State, combine, make
+from openset.detectors.combined import knots_of, rank
+from openset.metrics import auroc
+from openset.outputs import Outputs
+from openset.scores import Scores
+from openset.selection.choose import MEMBERS, suitable
 
 CALLER = "OpenSetClassifier"
 
 
-def outputs_of(
-    recipe: Detector,
-    model: Any,
-    X: Any,
-    *,
-    labels: NDArray[np.intp] | None = None,
-) -> Outputs:
-    """Return logits and, if the detector needs them, features."""
-    logits = logits_of(model, X)
-    features = features_of(model, X) if looks_at_features(recipe) else None
-    return Outputs(logits=logits, features=features, labels=labels)
+_INPUTS = (
+    f"{CALLER}: features are the inputs of the classifier, if they are dense numbers, "
+    "and the weights of a linear classifier are the head. Detectors of logits (msp, "
+    "energy) need neither"
+)
 
 
-def outputs_to_fit(
-    recipe: Detector, model: Any, X: Any, labels: NDArray[np.intp]
-) -> Outputs:
-    """Return the same, with the head if the detector needs it to be fitted."""
-    outputs = outputs_of(recipe, model, X, labels=labels)
-    if "head" not in recipe.fit_needs:
-        return outputs
-    head = linear_head(model, np.asarray(outputs.logits), np.asarray(outputs.features))
-    if not head:
-        last = model[-1] if isinstance(model, Pipeline) else model
-        msg = _check.must(
-            f"linear, one weight vector per class, for detector {recipe.name!r}",
-            caller=CALLER,
-            name="estimator",
-            got=type(last).__name__,
-            remedy="Use such a classifier, or a detector that needs no head",
-        )
-        raise TypeError(msg)
-    return replaced(outputs, **head)
-
-
-def looks_at_features(recipe: Detector) -> bool:
-    """Whether a detector needs more than logits."""
-    return bool({*recipe.fit_needs, *recipe.score_needs} & {"features", "head"})
-
-
-def classes_of(model: Any) -> Any:
-    """Return the classes a classifier has learnt."""
-    if not hasattr(model, "classes_"):
-        msg = _check.must(
-            "a classifier", caller=CALLER, name="estimator", got=type(model).__name__
-        )
-        raise TypeError(msg)
-    return model.classes_
+def outputs_of(model: Any, X: Any, **about: Any) -> Outputs:
+    """Return logits; features if there are some; the head of a linear classifier."""
+    logits, features = logits_of(model, X), features_of(model, X)
+    head = {} if features is None else linear_head(model, logits, features)
+    return Outputs(logits=logits, features=features, **head, **about)
 
 
 def logits_of(model: Any, X: Any) -> NDArray[np.float64]:
     """Return one score per class: decision values, else log-probabilities."""
-    n_classes = len(classes_of(model))
     params = model.get_params(deep=True) if hasattr(model, "get_params") else {}
-    one_to_one = [k for k in params if k.endswith("decision_function_shape")]
-    if hasattr(model, "decision_function") and not any(
-        params[k] == "ovo" for k in one_to_one
-    ):
+    is_of_pairs = any(
+        params[name] == "ovo"
+        for name in params
+        if name.endswith("decision_function_shape")
+    )
+    if hasattr(model, "decision_function") and not is_of_pairs:
         values = np.asarray(model.decision_function(X), dtype=np.float64)
         if values.ndim == 1:
             # Half the decision value for each class: their difference is the decision
             # value, and the largest logit does not depend on the order of the classes.
             return np.stack([-values / 2, values / 2], axis=1)
-        if values.shape[1] == n_classes:
+        if values.shape[1] == len(model.classes_):
             return values
     if hasattr(model, "predict_proba"):
         values = np.asarray(model.predict_proba(X), dtype=np.float64)
         # A probability of 0 from a forest means "no tree", not "impossible": keep
         # logits finite.
         return np.log(np.maximum(values, np.finfo(np.float64).tiny))
-    msg = _check.must(
-        "a classifier with predict_proba, or a decision_function of one column per "
-        "class",
-        caller=CALLER,
-        name="estimator",
-        got=type(model).__name__,
-        remedy="SVC: decision_function_shape='ovr'; VotingClassifier: voting='soft'",
-    )
-    raise TypeError(msg)
+    rule = "a classifier with predict_proba, or decision values of one column per class"
+    remedy = "SVC: decision_function_shape='ovr'; VotingClassifier: voting='soft'"
+    got = type(model).__name__
+    return _check.fail(CALLER, "estimator", rule, got, remedy, TypeError)
 
 
-def features_of(model: Any, X: Any) -> NDArray[Any]:
-    """Return the inputs of the classifier; in a pipeline, those of its last step."""
+def features_of(model: Any, X: Any) -> Any:
+    """Return the inputs of the classifier; in a pipeline, those of its last step.
+
+    None if they are no dense table of numbers.
+    """
     if isinstance(model, Pipeline) and len(model) > 1:
         X = model[:-1].transform(X)
-    if hasattr(X, "toarray"):
-        msg = _check.must(
-            "dense for a detector that needs features",
-            caller=CALLER,
-            name="X",
-            got="a sparse matrix",
-            remedy="Use a detector that needs only logits (msp, energy, ...), or "
-            "reduce the dimension first",
-        )
-        raise TypeError(msg)
-    return np.asarray(X, dtype=np.float64)
+    try:
+        found = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None  # a sparse matrix, or text
+    return found if found.ndim == 2 and np.isfinite(found).all() else None
 
 
 def linear_head(
     model: Any, logits: NDArray[Any], features: NDArray[Any]
 ) -> dict[str, NDArray[Any]]:
-    """Return weight and bias of a linear classifier; None for others."""
+    """Return weight and bias of a linear classifier; nothing for others."""
     last = model[-1] if isinstance(model, Pipeline) else model
     weight = np.atleast_2d(np.asarray(getattr(last, "coef_", np.nan), np.float64))
     bias = np.atleast_1d(np.asarray(getattr(last, "intercept_", 0.0), np.float64))
@@ -129,3 +98,192 @@ def linear_head(
     if not np.allclose(features @ weight.T + bias, logits, rtol=0, atol=close):
         return {}
     return {"weight": weight, "bias": bias}
+
+
+def pair_of(
+    estimator: Any, X: Any, labels: NDArray[Any], owner: NDArray[np.int64], fold: Any
+) -> tuple[Outputs, Outputs]:
+    """Fit on the rows of a fold; return outputs of them, and of the rows to score."""
+    rows, others = fold
+    model = clone(estimator).fit(rows_of(X, rows), labels[rows])
+    learnt, places = np.unique(owner[rows], return_inverse=True)
+    train = outputs_of(model, rows_of(X, rows), labels=places)
+    places = np.searchsorted(learnt, owner[others])
+    truth = np.where(np.isin(owner[others], learnt), places, UNKNOWN)
+    return train, outputs_of(model, rows_of(X, others), labels=truth)
+
+
+def recipes_of(detector: Any, train: Outputs | None = None) -> list[Detector]:
+    """Return the detector, or those of which the mean rank is taken.
+
+    With training outputs ``"auto"`` is the consensus of `selection.choose`.
+    """
+    if isinstance(detector, Detector):
+        return [detector]
+    if detector != "auto":
+        return [make(detector)]
+    able = () if train is None else suitable(train).names
+    members = [name for name in MEMBERS if name in able] or MEMBERS[:1]
+    return [make(name) for name in members]
+
+
+def scored(
+    pairs: Iterable[tuple[Outputs, Outputs]], detector: Any, *, has_unknowns: bool
+) -> tuple[list[Detector], list[Scores], NDArray[Any] | None]:
+    """Fit on the first of each pair, score the second.
+
+    Returned are the detectors, the scores by each, and the features scored.
+    """
+    parts: dict[Detector, list[Scores]] = {}
+    features: list[Any] = []
+    for train, held_out in pairs:
+        if not parts:
+            recipes = recipes_of(detector, train if has_unknowns else None)
+            parts = {one: [] for one in recipes}
+        for one in list(parts):
+            try:
+                parts[one].append(one.fit(train).score(held_out))
+            except ValueError as error:
+                if one is recipes[0]:
+                    error.add_note(_INPUTS)
+                    raise
+                del parts[one]  # of several: it cannot be fitted on these samples
+        features.append(held_out.features)
+    pooled = {one: Scores.concat(each) for one, each in parts.items()}
+    # Of several, those that rank unknowns above known samples are left out.
+    upright = [o for o in pooled if len(pooled) > 1 and auroc(pooled[o]) >= 0.5]
+    used = upright or list(pooled)
+    rows = None if any(one is None for one in features) else np.concatenate(features)
+    return used, [pooled[one] for one in used], rows
+
+
+def joined(fitted: list[Fitted], held_out: list[Scores]) -> tuple[Fitted, Scores]:
+    """Combine detectors, and the scores of held-out samples by each."""
+    if len(fitted) == 1:
+        return fitted[0], held_out[0]
+    reference = [one.known[one.labels != UNKNOWN] for one in held_out]
+    both = zip(held_out, reference, strict=True)
+    ranks = [rank(one.known, knots_of(known)) for one, known in both]
+    mean = held_out[0].with_known(np.mean(ranks, axis=0))
+    return combine(fitted, reference=reference), mean
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut(Detector, register=False):
+    """Returns scores and classes that are given as the first two features.
+
+    Held-out scores come from one detector per fold, but a rejector is calibrated with a
+    single one.
+    """
+
+    score_needs = ("features",)
+
+    def score_batch(self, state: State, batch: Batch) -> NDArray[np.float64]:
+        """Return the first feature."""
+        return batch.features[:, 0]
+
+    def predict_batch(self, state: State, batch: Batch) -> NDArray[np.int64]:
+        """Return the second feature."""
+        return batch.features[:, 1].astype(np.int64)
+
+
+def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return samples of what :func:`sklearn.utils.indexable` returned."""
+    if hasattr(X, "iloc"):  # pandas, where brackets select columns
+        return X.iloc[rows]
+    return X[rows] if hasattr(X, "shape") else [X[row] for row in rows]
+
+
+def splits(
+    cv: Any,
+    X: Any,
+    labels: NDArray[Any],
+    owner: NDArray[np.int64],
+    *,
+    leave_out: bool,
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    """Split the samples into folds: rows to fit on, rows to score.
+
+    `owner` holds the place of each label among the classes, -1 for unknown samples,
+    which are divided among the folds. With `leave_out`, each class is scored once more
+    by a classifier that does not know it.
+    """
+    known, unknown = np.flatnonzero(owner >= 0), np.flatnonzero(owner < 0)
+    n_classes = np.unique(owner[known]).size
+    folds = [*_folds(cv, rows_of(X, known), labels[known], owner[known])]
+    for i, (train, test) in enumerate(folds):
+        n_learnt = np.unique(owner[known[train]]).size
+        if n_learnt < n_classes:
+            rule = "one that leaves samples of every class to fit on"
+            got = f"a split with {n_learnt} of {n_classes}"
+            _check.fail(CALLER, "cv", rule, got)
+        yield known[train], np.append(known[test], unknown[i :: len(folds)])
+    if leave_out and n_classes < 3:
+        rule, got = "None for fewer than three classes", "'classes'"
+        remedy = "With one of two left out, only one class is left to classify"
+        _check.fail(CALLER, "surrogate", rule, got, remedy)
+    for place in range(n_classes if leave_out else 0):
+        yield np.flatnonzero(owner != place), np.flatnonzero(owner == place)
+
+
+def _folds(
+    cv: Any, X: Any, labels: NDArray[Any], owner: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    if hasattr(cv, "split") and not isinstance(cv, str):
+        yield from cv.split(X, labels)
+        return
+    given = cv if cv is None or np.isscalar(cv) else type(cv)  # a list may be long
+    remedy = "It may also be a splitter, with split(X, y)"
+    n_folds = _check.integer(CALLER, "cv", given, low=2, remedy=remedy)
+    counts = np.bincount(owner)
+    if counts.max() < 2:
+        rule = "two or more for at least one class"
+        got = f"1 sample of each of {counts.size} classes"
+        remedy = "The threshold is chosen on samples held out of the fit"
+        _check.fail(f"{CALLER}.fit", "samples", rule, got, remedy)
+    order = np.argsort(owner, kind="stable")
+    place = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    folds = np.empty(owner.size, dtype=np.int64)
+    # Every class is spread over the folds; a single sample of a class is in every fit.
+    folds[order] = np.where(counts[owner[order]] > 1, place % n_folds, -1)
+    for fold in range(min(n_folds, int(counts.max()))):
+        yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+
+
+def checked_labels(X: Any, y: Any) -> NDArray[Any]:
+    """Return labels as an array of numbers or strings, one per sample."""
+    labels = column_or_1d(y, warn=True)
+    check_consistent_length(X, labels)
+    kinds = {"str" if isinstance(y, str) else type(y).__name__ for y in labels.tolist()}
+    if "str" in kinds and len(kinds) > 1:
+        rule, got = "all strings or all numbers", " and ".join(sorted(kinds))
+        remedy = "Use a string for unknown samples too; remove samples without a label"
+        _check.fail(f"{CALLER}.fit", "y", rule, got, remedy, TypeError)
+    assert_all_finite(labels, input_name="y")
+    check_classification_targets(labels)
+    return labels
+
+
+def find_unknown(label: Any, labels: NDArray[Any]) -> tuple[Any, NDArray[np.bool_]]:
+    """Return the unknown label in the type of the classes, and its samples.
+
+    If the labels are only -1 and one other, and no unknown label was named, both are
+    classes: then there is none.
+    """
+    is_text = _class_names.is_text(labels)
+    default: Any = _class_names.UNKNOWN_NAME if is_text else UNKNOWN
+    unknown = default if label is None else label
+    if np.ndim(unknown) or isinstance(unknown, str) != is_text:
+        rule = f"a {'string' if is_text else 'number'} where classes are {labels.dtype}"
+        remedy = f"Leave it out for {default!r}"
+        _check.fail(CALLER, "unknown_label", rule, repr(label), remedy)
+    is_unknown = labels == unknown
+    if is_unknown.all():
+        rule = "labels of known classes, apart from examples of unknowns"
+        got = f"{labels.size} labels that are all unknown ({unknown!r})"
+        remedy = "Add known samples, or choose another unknown_label if it is a class"
+        _check.fail(f"{CALLER}.fit", "y", rule, got, remedy)
+    is_default = label is None and not is_text
+    if is_default and is_unknown.any() and np.unique(labels).size == 2:
+        return None, np.zeros(labels.size, dtype=bool)
+    return unknown, is_unknown

@@ -87,8 +87,3 @@ def test_sets_know_logits_that_are_infinite():
     assert all_classes.contains([[np.inf, 0.0, 0.0], [-np.inf] * 3]).all()
     both = rule.contains([[np.inf, np.inf, 0.0]])
     assert both.tolist() == rule.contains([[1000.0, 1000.0, 0.0]]).tolist()
-
-
-def test_sets_are_not_calibrated_on_unknown_samples():
-    with pytest.raises(ValueError, match=r"labels must be >= 0"):
-        SetRule.calibrate(np.eye(3), [0, 1, -1])

@@ -5,6 +5,7 @@
 from openset.outputs.checks import leading_rows as leading_rows
 from openset.outputs.checks import named_layers as named_layers
 from openset.outputs.checks import need_same_classes as need_same_classes
+from openset.outputs.checks import picked as picked
 from openset.outputs.files import is_outputs as is_outputs
 from openset.outputs.files import put_about as put_about
 from openset.outputs.files import replacing as replacing

@@ -21,6 +21,7 @@ from openset.outputs.checks import (
     need_all_valid,
     need_one_place,
     numbered_labels,
+    picked,
     real_array,
 )
 from openset.outputs.files import ABOUT, ARRAYS, PER_SAMPLE
@@ -211,10 +212,7 @@ class Outputs:
         array = getattr(self, name)
         if array is None or isinstance(index, slice):
             return None if array is None else array[index, ...]
-        if isinstance(array, np.ndarray):
-            return array[index]
-        xp = _xp.array_namespace(array)
-        return xp.take(array, xp.asarray(index, device=_xp.device(array)), axis=0)
+        return picked(array, index)
 
     def as_unknown(self) -> Self:
         """Return the same samples, each with the label -1.

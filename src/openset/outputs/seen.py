@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import UNKNOWN, Array
+from openset.outputs.checks import picked
 from openset.outputs.outputs import Outputs
 
 Hashes: TypeAlias = Mapping[str, NDArray[np.uint64]]
@@ -88,21 +89,14 @@ def _hashed(array: Array) -> NDArray[np.uint64]:
     factors = np.cumprod(np.full(columns.size, _GOLDEN, np.uint64))
     found = np.empty(n, np.uint64)
     for rows in _xp.runs(n, _ROWS):
-        values = _columns(array[rows, ...], columns)
+        part = picked(array[rows, ...], columns, axis=1)
+        values = _xp.to_numpy(part).astype(np.float64)
         mantissa, exponent = np.frexp(values)
         with np.errstate(over="ignore"):  # the largest numbers round up to inf
             coarse = np.ldexp(np.rint(np.ldexp(mantissa, _BITS)), exponent - _BITS)
         coarse = np.where(np.isfinite(values), coarse, values) + 0.0  # no -0
         found[rows] = (coarse.view(np.uint64) >> np.uint64(32)) @ factors
     return found
-
-
-def _columns(array: Array, columns: NDArray[np.intp]) -> NDArray[np.float64]:
-    if _xp.is_numpy_array(array):
-        return array[:, columns].astype(np.float64)
-    xp = _xp.array_namespace(array)
-    index = xp.asarray(columns, device=_xp.device(array))
-    return _xp.to_numpy(xp.take(array, index, axis=1)).astype(np.float64)
 
 
 def _twins_among(hashes: NDArray[Any]) -> float:

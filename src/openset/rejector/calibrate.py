@@ -1,7 +1,7 @@
-"""From a fitted detector and validation samples to the fields of a rejector."""
+"""What a rejector is made from: scores of validation samples, and what is kept."""
 
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -11,172 +11,146 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset._types import UNKNOWN, CalibrationError, CalibrationWarning
 from openset.detectors import Fitted
-from openset.metrics.counts import Alpha, RankingCounts, ranking_counts
+from openset.metrics.counts import RankingCounts
 from openset.outputs import Outputs, need_outputs, need_same_classes
 from openset.outputs.seen import hashes_of, need_unseen
-from openset.rejector.network import marks_of
-from openset.rejector.sets import SetRule
 from openset.scores import Scores
 from openset.selection import (
     SYNTHETIC_KINDS,
-    Choice,
     leave_classes_out,
     need_use_of_logits,
     synthetic,
 )
 from openset.thresholds import (
     Caution,
+    Report,
     Threshold,
-    choose_by,
     needs_unknowns,
     objectives,
     report,
 )
 
-_CALLER = "Rejector.calibrate"
+CALLER = "Rejector.calibrate"
 _FOLDS = 3  # parts of the classes, left out in turn
 _QUANTILES = 1025  # calibration scores kept per side, to compare new ones with
 # Features of calibration samples kept, to compare new ones with: rows, and numbers.
 _ROWS, _LEAST_ROWS, _NUMBERS = 256, 32, 2**20
 
 
-def fields_of(
-    fitted: Fitted | Choice,
-    *,
-    known: Outputs,
-    surrogate: Outputs | str | Sequence[Outputs | str] | None,
-    objective: str | Callable[..., Threshold],
-    alpha: Alpha | None,
-    train: Outputs | None,
-    accept_risk: bool,
-    sets: float | None,
-    batch_size: int | None,
-    options: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Choose the threshold; see :meth:`openset.Rejector.calibrate`."""
-    if isinstance(fitted, Choice):
-        alpha = fitted.alpha if alpha is None else alpha
-        fitted = fitted.fitted
+def need_validation(fitted: Fitted, known: Outputs, *, with_logits: bool) -> None:
+    """Raise unless it is fitted, and these are labelled samples it has not seen."""
     rule, remedy = "a fitted detector, or a Choice", "Fit it: PostMax().fit(train)"
-    _check.instance(_CALLER, "fitted", fitted, Fitted, rule=rule, remedy=remedy)
-    need_outputs(_CALLER, "known", known)
+    _check.instance(CALLER, "fitted", fitted, Fitted, rule=rule, remedy=remedy)
+    need_outputs(CALLER, "known", known)
     if known.labels is None:
         remedy = (
             "Give Outputs(labels=...), the true classes; openset extract takes "
             "them from a folder per class, or a .csv file with text and label"
         )
-        _check.fail(_CALLER, "known", "labelled", "outputs without labels", remedy)
-    need_unseen(_CALLER, "known", known, fitted.seen)
-    if sets is not None and known.logits is None:
-        _check.fail(_CALLER, "known", "with logits, for sets", "features only")
-    fitted = fitted.with_widths_of(known)
+        _check.fail(CALLER, "known", "labelled", "outputs without labels", remedy)
+    need_unseen(CALLER, "known", known, fitted.seen)
+    if with_logits and known.logits is None:
+        _check.fail(CALLER, "known", "with logits, for sets", "features only")
+
+
+def scores_of(
+    fitted: Fitted,
+    known: Outputs,
+    surrogate: Outputs | str | Sequence[Outputs | str] | None,
+    batch_size: int | None,
+) -> Scores:
+    """Score known samples, and after them all surrogate unknowns."""
     listed = [surrogate] if isinstance(surrogate, Outputs | str) else surrogate or ()
     parts = [known, *(_unknowns(one, known, fitted) for one in listed)]
-    scores = _joined([fitted.score(part, batch_size=batch_size) for part in parts])
-    _need_unknowns(objective, scores)
-    # The one sort: the objective and the report find these counts in use.
-    counts = ranking_counts(scores)
-    threshold = choose_by(
-        objective, scores, caller=_CALLER, alpha=alpha, options=options
-    )
-    of_known = scores.take(np.arange(len(known)))
-    near = None if train is None else _near(fitted, train, known)
-    made = report(scores, threshold, near=near)
-    if train is not None and "CAL007" not in made.codes:
-        made = replace(made, cautions=(*made.cautions, *_of_training(train)))
-    rule_of_sets = None if sets is None else _rule(threshold, known, of_known, sets)
-    _heed(made.cautions, accept_risk=accept_risk)
-    return {
-        "fitted": fitted,
-        "threshold": threshold,
-        "report": made,
-        "classes": known.classes,
-        "reference": _reference(counts),
-        "reference_features": _features(known),
-        "sets": rule_of_sets,
-        "input_step": known.input_step,
-        "network": marks_of(known),
-    }
-
-
-def _need_unknowns(objective: str | Callable[..., Threshold], scores: Scores) -> None:
-    if needs_unknowns(objective) and not scores.n_unknown:
-        others = " or ".join(objectives(needs_unknowns=False))
-        _check.fail(
-            _CALLER,
-            "surrogate",
-            f"given for objective {objective!r}",
-            "none, and no samples labelled -1 among known",
-            "Give outputs of unknown samples, or 'mixup' to make synthetic ones; or "
-            f"use an objective that needs none: {others}",
-        )
+    scores = [fitted.score(part, batch_size=batch_size) for part in parts]
+    if any(one.groups is not None for one in scores):  # the others get the empty name
+        scores = [
+            replace(one, groups=np.full(len(one), "")) if one.groups is None else one
+            for one in scores
+        ]
+    return Scores.concat(scores)
 
 
 def _unknowns(surrogate: Outputs | str, known: Outputs, fitted: Fitted) -> Outputs:
     if isinstance(surrogate, str):
-        _check.one_of(_CALLER, "surrogate", surrogate, SYNTHETIC_KINDS)
+        _check.one_of(CALLER, "surrogate", surrogate, SYNTHETIC_KINDS)
         surrogate = synthetic(known, surrogate).like(known)
-    need_outputs(_CALLER, "surrogate", surrogate)
-    need_use_of_logits(_CALLER, fitted.detector, surrogate)
+    need_outputs(CALLER, "surrogate", surrogate)
+    need_use_of_logits(CALLER, fitted.detector, surrogate)
     _need_classes_of(known, surrogate, "surrogate")
     if surrogate.input_step != known.input_step:
         steps = [one.input_step or "no step" for one in (known, surrogate)]
         got = f"{steps[0]} for known, and {steps[1]}"
-        remedy = "Extract both with the same options"
         rule = "of inputs perturbed by one step"
-        _check.fail(_CALLER, "known and surrogate", rule, got, remedy)
-    labels = surrogate.labels
-    if labels is None:
+        _check.fail(CALLER, "known and surrogate", rule, got)
+    if surrogate.labels is None:
         return surrogate.as_unknown()
-    if int(labels.max()) != UNKNOWN:
-        n_known = int(np.count_nonzero(labels != UNKNOWN))
-        _check.fail(
-            _CALLER,
-            "surrogate",
-            "unknown samples only (label -1, or no labels)",
-            f"{n_known} samples of known classes",
+    if int(surrogate.labels.max()) != UNKNOWN:
+        n_known = int(np.count_nonzero(surrogate.labels != UNKNOWN))
+        remedy = (
             "Move them to known, or label them -1 if the network was not trained on "
-            "their classes",
+            "their classes"
         )
+        rule = "unknown samples only (label -1, or no labels)"
+        got = f"{n_known} samples of known classes"
+        _check.fail(CALLER, "surrogate", rule, got, remedy)
     return surrogate
 
 
 def _need_classes_of(known: Outputs, outputs: Outputs, name: str) -> None:
-    need_same_classes(_CALLER, outputs, known.classes, of="known", name=name)
+    need_same_classes(CALLER, outputs, known.classes, of="known", name=name)
 
 
-def _joined(parts: list[Scores]) -> Scores:
-    """Put scores together; parts without groups get the empty name, if any has one."""
-    if any(part.groups is not None for part in parts):
-        parts = [
-            replace(part, groups=np.full(len(part), ""))
-            if part.groups is None
-            else part
-            for part in parts
-        ]
-    return Scores.concat(parts)
+def need_unknowns(objective: str | Callable[..., Threshold], scores: Scores) -> None:
+    """Raise if the objective needs unknown samples and there are none."""
+    if needs_unknowns(objective) and not scores.n_unknown:
+        others = " or ".join(objectives(needs_unknowns=False))
+        remedy = (
+            "Give outputs of unknown samples, or 'mixup' to make synthetic ones; or "
+            f"use an objective that needs none: {others}"
+        )
+        rule = f"given for objective {objective!r}"
+        got = "none, and no samples labelled -1 among known"
+        _check.fail(CALLER, "surrogate", rule, got, remedy)
 
 
-def _rule(
-    threshold: Threshold, known: Outputs, scores: Scores, coverage: float
-) -> SetRule:
-    """Compute the limit of prediction sets from accepted known samples."""
-    kept = threshold.accepts(scores) & (scores.labels != UNKNOWN)
-    logits = _xp.to_numpy(known.logits)[kept]
-    labels = scores.labels[kept]
-    return SetRule.calibrate(logits, labels, coverage=coverage, caller=_CALLER)
+def checked_report(
+    scores: Scores,
+    threshold: Threshold,
+    fitted: Fitted,
+    known: Outputs,
+    *,
+    train: Outputs | None,
+    accept_risk: bool,
+) -> Report:
+    """Report what the threshold does; refuse it if it collapses, warn of the rest."""
+    near = None if train is None else _near(fitted, train, known)
+    made = report(scores, threshold, near=near)
+    if train is not None and "CAL007" not in made.codes:
+        made = replace(made, cautions=(*made.cautions, *_of_training(train)))
+    errors = [str(one) for one in made.cautions if one.severity == "error"]
+    if errors and not accept_risk:
+        msg = (
+            f"{CALLER}: {'; '.join(errors)}. Look at the data (labels, signs, "
+            "surrogate), try another detector or objective, or take the threshold as "
+            "it is: accept_risk=True"
+        )
+        raise CalibrationError(msg)
+    for one in made.cautions:
+        warnings.warn(str(one), CalibrationWarning, stacklevel=3)  # the caller's line
+    return made
 
 
 def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
     """Leave known classes out; None where the detector cannot be fitted without."""
-    need_outputs(_CALLER, "train", train)
+    need_outputs(CALLER, "train", train)
     _need_classes_of(known, train, "train")
     if train.labels is None or train.logits is None:
         remedy = "Give the outputs the detector was fitted on"
         rule = "outputs with labels and logits"
-        _check.fail(_CALLER, "train", rule, repr(train), remedy)
+        _check.fail(CALLER, "train", rule, repr(train), remedy)
     # A detector that learns nothing has no record of them, but the network has.
-    need_unseen(_CALLER, "known", known, hashes_of(train))
+    need_unseen(CALLER, "known", known, hashes_of(train))
     folds = min(_FOLDS, np.unique(known.labels).size)  # type: ignore[arg-type]
     try:
         return leave_classes_out(fitted.detector, train, known, folds=folds)
@@ -198,21 +172,7 @@ def _of_training(train: Outputs) -> Iterator[Caution]:
         yield Caution("CAL007", message)
 
 
-def _heed(cautions: Sequence[Caution], *, accept_risk: bool) -> None:
-    """Refuse a threshold that collapses; warn of everything else."""
-    errors = [str(one) for one in cautions if one.severity == "error"]
-    if errors and not accept_risk:
-        msg = (
-            f"{_CALLER}: {'; '.join(errors)}. Look at the data (labels, signs, "
-            "surrogate), try another detector or objective, or take the threshold as "
-            "it is: accept_risk=True"
-        )
-        raise CalibrationError(msg)
-    for one in cautions:
-        warnings.warn(str(one), CalibrationWarning, stacklevel=4)  # the caller's line
-
-
-def _reference(counts: RankingCounts) -> dict[str, NDArray[np.float64]]:
+def quantiles(counts: RankingCounts) -> dict[str, NDArray[np.float64]]:
     """Return evenly spaced quantiles of the scores of both sides."""
     found: dict[str, NDArray[np.float64]] = {}
     sides: tuple[Literal["known", "unknown"], ...] = ("known", "unknown")
@@ -226,9 +186,9 @@ def _reference(counts: RankingCounts) -> dict[str, NDArray[np.float64]]:
     return found
 
 
-def _features(known: Outputs) -> NDArray[Any] | None:
+def some_features(known: Outputs) -> NDArray[Any] | None:
     """Draw known samples, and return their features."""
-    if known.features is None or known.labels is None:
+    if known.features is None:
         return None
     rows = np.flatnonzero(known.labels != UNKNOWN)
     n = min(_ROWS, rows.size, _NUMBERS // int(known.features.shape[1]))

@@ -17,9 +17,7 @@ import hashlib
 import io
 import json
 import platform
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +28,6 @@ from openset import _check, _io, _npz, _optional, _plugins, _xp
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.detectors import Fitted, remade
-from openset.outputs import Outputs, named_layers
 from openset.rejector.sets import SetRule
 from openset.thresholds import Report, Threshold
 
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 _KIND, _SCHEMA = "openset.Rejector", 1
 _CALLER = "Rejector.load"
-_ABANDONED = 60  # seconds: who wrote a file that long ago is not about to name it
 # What damage and forgery make of the entries of a manifest.
 _DAMAGE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
@@ -62,6 +58,11 @@ def save(rejector: "Rejector", folder: Path) -> Path:
     }
     if rejector.reference_features is not None:
         arrays["features"] = rejector.reference_features
+    stream = io.BytesIO()
+    _npz.save(stream, arrays)
+    content = stream.getvalue()
+    digest = hashlib.sha256(content).hexdigest()
+    name = f"state-{digest[:16]}.npz"
     manifest: dict[str, Any] = {
         "kind": _KIND,
         "schema": _SCHEMA,
@@ -71,7 +72,6 @@ def save(rejector: "Rejector", folder: Path) -> Path:
             "classes": fitted.detector.origins(caller="Rejector.save"),
             "widths": dict(fitted.widths),
             "names": list(fitted.classes),
-            "layers": [list(pair) for pair in fitted.layers],
         },
         "threshold": rejector.threshold.to_dict(),
         "classes": list(rejector.classes),
@@ -83,39 +83,20 @@ def save(rejector: "Rejector", folder: Path) -> Path:
             "numpy": np.__version__,
             "python": platform.python_version(),
         },
+        "state": {"file": name, "sha256": digest},
     }
-    replaced = _state_of(folder)
-    stream = io.BytesIO()
-    _npz.save(stream, arrays)
-    content = stream.getvalue()
-    digest = hashlib.sha256(content).hexdigest()
-    name = f"state-{digest[:16]}.npz"
-    manifest["state"] = {"file": name, "sha256": digest}
     manifest["sha256"] = _digest(manifest)
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
+    # Of the rejector that is replaced, and of saves that were killed.
+    old = [
+        one for p in ("state-*", ".state-*", f".{MANIFEST}.*") for one in folder.glob(p)
+    ]
     _io.put(folder / name, content)
     _io.put(folder / MANIFEST, text + "\n")
-    _tidy(folder, keep=name, replaced=replaced)
+    for path in old:
+        if path.name != name:
+            path.unlink(missing_ok=True)
     return folder
-
-
-def _state_of(folder: Path) -> str:
-    """Return the name of the arrays that are in use; "" if there is no rejector."""
-    with suppress(OSError, *_DAMAGE):
-        return str(json.loads((folder / MANIFEST).read_bytes())["state"]["file"])
-    return ""
-
-
-def _tidy(folder: Path, *, keep: str, replaced: str) -> None:
-    """Remove the arrays that were replaced, and what a killed save has left."""
-    before = time.time() - _ABANDONED
-    for pattern in ("state-*.npz", ".state-*", f".{MANIFEST}.*"):
-        for path in folder.glob(pattern):
-            # Another process that saves a rejector here has files, too.
-            with suppress(OSError):
-                is_old = path.name == replaced or path.stat().st_mtime < before
-                if is_old and path.name != keep:
-                    path.unlink()
 
 
 def check_destination(
@@ -123,14 +104,9 @@ def check_destination(
 ) -> None:
     """Refuse a folder that holds something other than a rejector."""
     folder, ours = Path(folder), (MANIFEST, "state-", ".state-", f".{MANIFEST}.")
-    is_ours = not folder.exists() or (
-        folder.is_dir()
-        and (
-            (folder / MANIFEST).exists()
-            or all(path.name.startswith(ours) for path in folder.iterdir())
-        )
-    )
-    if not is_ours:
+    others = [folder] if folder.is_file() else folder.glob("*")
+    is_rejector = (folder / MANIFEST).exists()
+    if not is_rejector and any(not one.name.startswith(ours) for one in others):
         rule = f"a new folder, or one with a rejector ({MANIFEST})"
         _check.fail(caller, name, rule, f"{folder}, which holds something else")
 
@@ -139,43 +115,32 @@ def load(folder: str | Path, plugins: Sequence[str]) -> dict[str, Any]:
     """Return the fields of a rejector; raise ArtefactError for a damaged one."""
     for one in plugins:  # what is wrong with them is no damage of the file
         _plugins.imported(one, caller=_CALLER, name="plugins")
-    manifest = _manifest(folder)
     try:
-        parts = _parts(folder, manifest, plugins)
-        _try_out(parts["fitted"])
+        manifest = json.loads(read(folder, MANIFEST))
+        kind, schema = manifest.get("kind"), manifest.get("schema")
+        if (kind, schema) != (_KIND, _SCHEMA):
+            rule, got = f"{_KIND} of schema {_SCHEMA}", f"{kind} of schema {schema}"
+            remedy = "Upgrade openset to read newer files"
+            _check.fail(_CALLER, str(folder), rule, got, remedy, ArtefactError)
+        _need_hash(folder, MANIFEST, manifest.pop("sha256", None), _digest(manifest))
+        return _parts(folder, manifest, plugins)
+    except FileNotFoundError as error:
+        error.add_note(f"{_CALLER}: {folder} is not a rejector, or not all of one")
+        raise
     except (ArtefactError, ImportError):
         raise
     except (*_DAMAGE, MemoryError) as error:
         msg = f"{_CALLER}: {folder} is damaged ({error!r}). Calibrate again"
         raise ArtefactError(msg) from error
-    return parts
 
 
-def _manifest(folder: str | Path) -> dict[str, Any]:
-    """Return the manifest, if nobody has changed it."""
-    place = f"{_CALLER}: {folder}/{MANIFEST}"
-    try:
-        manifest = json.loads(read(folder, MANIFEST))
-        kind, schema = manifest.get("kind"), manifest.get("schema")
-    except FileNotFoundError as error:
-        is_there = "://" in str(folder) or Path(folder).exists()
-        why = f"{folder} is not a rejector: it has no {MANIFEST}"
-        msg = f"{_CALLER}: {why if is_there else f'no such folder: {folder}'}"
-        raise FileNotFoundError(msg) from error
-    except _DAMAGE as error:
-        msg = f"{place} is damaged or truncated: not JSON ({error})"
-        raise ArtefactError(msg) from error
-    if (kind, schema) != (_KIND, _SCHEMA):
-        rule, got = f"{_KIND} of schema {_SCHEMA}", f"{kind} of schema {schema}"
-        remedy = "Upgrade openset to read newer files"
-        _check.fail(place, "it", rule, got, remedy, error=ArtefactError)
-    if manifest.pop("sha256", None) != _digest(manifest):
+def _need_hash(folder: str | Path, name: str, wanted: str | None, found: str) -> None:
+    if wanted != found:
         msg = (
-            f"{place} was changed after it was written: its sha256 does not match its "
-            "content. Calibrate again, or restore the file"
+            f"{_CALLER}: {folder}/{name} was changed after it was written: its sha256 "
+            "is not that of the manifest. Restore it, or calibrate again"
         )
         raise ArtefactError(msg)
-    return dict(manifest)
 
 
 def _parts(
@@ -199,7 +164,6 @@ def _parts(
             state=groups["state"],
             widths=dict(written["widths"]),
             classes=tuple(map(str, written["names"])),
-            layers=named_layers(written["layers"]),
             seen=groups["seen"],
         ),
         "threshold": threshold,
@@ -217,41 +181,19 @@ def _arrays(
     folder: str | Path, state: Mapping[str, str]
 ) -> dict[str, dict[str, NDArray[Any]]]:
     """Return the arrays that the manifest was written for, by group and name."""
-    name, path = state["file"], f"{folder}/{state['file']}"
+    name = state["file"]
     if name != Path(name).name:  # its hash is right, and it may still be a forger's
-        _check.fail(path, "state", "beside the manifest", name, error=ArtefactError)
-    try:
-        content = read(folder, name)
-    except FileNotFoundError as error:
-        msg = (
-            f"{_CALLER}: {path} is missing. If another rejector is being saved there, "
-            "load it again; else restore the file, or calibrate again"
-        )
-        raise ArtefactError(msg) from error
-    if hashlib.sha256(content).hexdigest() != state["sha256"]:
-        msg = (
-            f"{_CALLER}: {path} was changed after it was written: its sha256 is not "
-            "that of the manifest. Restore it, or calibrate again"
-        )
-        raise ArtefactError(msg)
+        _check.fail(_CALLER, "state", "beside the manifest", name, error=ArtefactError)
+    content = read(folder, name)
+    digest = hashlib.sha256(content).hexdigest()
+    _need_hash(folder, name, state["sha256"], digest)
     groups: dict[str, dict[str, NDArray[Any]]] = {
         group: {} for group in ("state", "seen", "reference", "network", "features")
     }
-    loaded, _ = _npz.load(path, io.BytesIO(content))
-    for key, array in loaded.items():
+    for key, array in _npz.load(f"{folder}/{name}", io.BytesIO(content))[0].items():
         group, _, inner = key.partition(".")
         groups[group][inner] = array
     return groups
-
-
-def _try_out(fitted: Fitted) -> None:
-    """Score a made-up sample: arrays of another detector raise here, not in service."""
-    sizes = {"logits": "n_classes", "features": "n_features"}
-    widths = {name: fitted.widths.get(size) for name, size in sizes.items()}
-    rows = {name: np.ones((1, width)) for name, width in widths.items() if width}
-    if rows:
-        with np.errstate(all="ignore"):
-            fitted.known(Outputs(**rows))
 
 
 def read(folder: str | Path, name: str) -> bytes:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from openset import _xp
 from openset._types import UNKNOWN, CalibrationWarning
-from openset.outputs import Outputs
+from openset.outputs import Outputs, picked
 
 Marks: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -27,6 +27,7 @@ _OTHER = 0.2  # of the logits' spread: not the same last layer
 _ALIKE, _UNLIKE = 0.6, 0.3
 
 
+@np.errstate(all="ignore")  # of infinite or huge numbers
 def marks_of(known: Outputs) -> dict[str, NDArray[Any]]:
     """Keep rows of the last layer, if it fits the logits, and mean features.
 
@@ -37,18 +38,17 @@ def marks_of(known: Outputs) -> dict[str, NDArray[Any]]:
     features, logits = _rows(known.features), _rows(known.logits)
     if features is None:
         return found
-    if known.weight is not None and known.bias is not None:
+    if known.weight is not None and known.bias is not None and logits is not None:
         weight = _xp.to_numpy(known.weight[:_CLASSES, ...]).astype(np.float64)
         bias = _xp.to_numpy(known.bias[:_CLASSES]).astype(np.float64)
-        if logits is not None and _misfit(features, logits, weight, bias) < _ROUNDING:
+        if _misfit(features, logits, weight, bias) < _ROUNDING:
             found |= {"weight": weight, "bias": bias}
     if known.labels is None or features.shape[1] < _FEWEST_UNITS:
         return found
     labels = known.labels[_places(len(known))]
     classes = np.unique(labels[labels != UNKNOWN])
-    with np.errstate(all="ignore"):  # of infinite or huge numbers
-        means = np.stack([features[labels == c].mean(axis=0) for c in classes])
-        mean = means.mean(axis=0)
+    means = np.stack([features[labels == c].mean(axis=0) for c in classes])
+    mean = means.mean(axis=0)
     is_enough = len(features) >= _FEWEST_ROWS and np.isfinite(mean).all()
     if is_enough and _correlations(means, mean).min() > _ALIKE:
         found["mean"] = mean
@@ -57,27 +57,7 @@ def marks_of(known: Outputs) -> dict[str, NDArray[Any]]:
 
 def warn_of_another(caller: str, outputs: Outputs, marks: Marks) -> None:
     """Warn if outputs are not of the network whose marks these are."""
-    features, logits = _rows(outputs.features), _rows(outputs.logits)
-    if features is None or not marks:
-        return
-    why = ""
-    if "weight" in marks and logits is not None:
-        misfit = _misfit(features, logits, marks["weight"], marks["bias"])
-        if misfit > _OTHER:
-            why = (
-                "the last layer of that network gives other logits for their features, "
-                f"by {misfit:.0%} of their spread"
-            )
-    elif "mean" in marks and len(features) >= _FEWEST_ROWS:
-        with np.errstate(all="ignore"):
-            mean = features.mean(axis=0)
-            is_as_wide = mean.std() > marks["mean"].std() / 2  # no mere noise
-        (correlation,) = _correlations(mean[None], marks["mean"])
-        if correlation < _UNLIKE and is_as_wide:
-            why = (
-                "the means of their features are in no relation to those of the "
-                f"calibration samples (correlation {correlation:.2f})"
-            )
+    why = _why_another(_rows(outputs.features), _rows(outputs.logits), marks)
     if why:
         msg = (
             f"{caller}: outputs seem to be of another network than the rejector was "
@@ -85,6 +65,29 @@ def warn_of_another(caller: str, outputs: Outputs, marks: Marks) -> None:
             "outputs of this network"
         )
         warnings.warn(msg, CalibrationWarning, stacklevel=2)
+
+
+@np.errstate(all="ignore")
+def _why_another(features: Any, logits: Any, marks: Marks) -> str:
+    if features is None:
+        return ""
+    if "weight" in marks and logits is not None:
+        misfit = _misfit(features, logits, marks["weight"], marks["bias"])
+        if misfit > _OTHER:
+            return (
+                "the last layer of that network gives other logits for their features, "
+                f"by {misfit:.0%} of their spread"
+            )
+    elif "mean" in marks and len(features) >= _FEWEST_ROWS:
+        mean = features.mean(axis=0)
+        is_as_wide = mean.std() > marks["mean"].std() / 2  # no mere noise
+        (correlation,) = _correlations(mean[None], marks["mean"])
+        if correlation < _UNLIKE and is_as_wide:
+            return (
+                "the means of their features are in no relation to those of the "
+                f"calibration samples (correlation {correlation:.2f})"
+            )
+    return ""
 
 
 def _places(n: int) -> NDArray[np.intp]:
@@ -95,12 +98,7 @@ def _places(n: int) -> NDArray[np.intp]:
 def _rows(array: Any) -> NDArray[np.float64] | None:
     if array is None:
         return None
-    places = _places(array.shape[0])
-    if not _xp.is_numpy_array(array):
-        xp = _xp.array_namespace(array)
-        index = xp.asarray(places, device=_xp.device(array))
-        return _xp.to_numpy(xp.take(array, index, axis=0)).astype(np.float64)
-    return array[places].astype(np.float64)
+    return _xp.to_numpy(picked(array, _places(array.shape[0]))).astype(np.float64)
 
 
 def _misfit(
@@ -113,13 +111,12 @@ def _misfit(
 
     Logits may be scaled by one number, and shifted by one for each sample.
     """
-    with np.errstate(all="ignore"):
-        pairs = logits[:, : len(bias)], features @ weight.T + bias
-        given, found = (one - one.mean(axis=1, keepdims=True) for one in pairs)
-        rows = np.isfinite(given).all(axis=1) & np.isfinite(found).all(axis=1)
-        given, found = given[rows], found[rows]
-        scale = max(float((given * found).sum() / (found**2).sum()), 0.0)
-        share = np.linalg.norm(given - scale * found) / np.linalg.norm(given)
+    pairs = logits[:, : len(bias)], features @ weight.T + bias
+    given, found = (one - one.mean(axis=1, keepdims=True) for one in pairs)
+    rows = np.isfinite(given).all(axis=1) & np.isfinite(found).all(axis=1)
+    given, found = given[rows], found[rows]
+    scale = max(float((given * found).sum() / (found**2).sum()), 0.0)
+    share = np.linalg.norm(given - scale * found) / np.linalg.norm(given)
     return float(np.nan_to_num(share))  # without spread there is nothing to compare
 
 
@@ -127,7 +124,6 @@ def _correlations(
     rows: NDArray[np.float64], mean: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the correlation of each row with these means; NaN is 0."""
-    with np.errstate(all="ignore"):
-        rows, mean = rows - rows.mean(axis=1, keepdims=True), mean - mean.mean()
-        lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(mean)
-        return np.nan_to_num(rows @ mean / lengths)
+    rows, mean = rows - rows.mean(axis=1, keepdims=True), mean - mean.mean()
+    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(mean)
+    return np.nan_to_num(rows @ mean / lengths)

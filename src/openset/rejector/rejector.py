@@ -1,7 +1,5 @@
 """`Rejector`: decides for each sample whether it is of a known class or unknown."""
 
-import csv
-import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,11 +8,10 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _io, _npz, _xp
-from openset._safe_text import csv_cell
+from openset import _check, _xp
 from openset._types import UNKNOWN, Array, InvalidSamplesError
 from openset.detectors import Fitted
-from openset.metrics.counts import Alpha
+from openset.metrics.counts import Alpha, ranking_counts
 from openset.outputs import (
     Outputs,
     need_kind,
@@ -23,21 +20,28 @@ from openset.outputs import (
     replaced,
 )
 from openset.outputs.seen import need_unseen
-from openset.rejector import files
-from openset.rejector.calibrate import fields_of
+from openset.rejector import calibrate, files
 from openset.rejector.decisions import Decisions
-from openset.rejector.network import Marks, warn_of_another
+from openset.rejector.network import Marks, marks_of, warn_of_another
 from openset.rejector.sets import SetRule
+from openset.rejector.tables import Tables
 from openset.scores import Scores
 from openset.selection import Choice
-from openset.thresholds import Caution, Operation, Report, Threshold, operate
+from openset.thresholds import (
+    Caution,
+    Operation,
+    Report,
+    Threshold,
+    choose_by,
+    operate,
+)
 
 Invalid = Literal["error", "reject"]
 """What a rejector does with invalid samples."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
-class Rejector:
+class Rejector(Tables):
     """A fitted detector and the threshold on its scores.
 
     Made by :meth:`calibrate` or :meth:`load`; never changed afterwards.
@@ -54,11 +58,9 @@ class Rejector:
         Names of the known classes, if the calibration samples had them.
     reference
         Evenly spaced quantiles of the calibration scores, smallest first: at most 1025
-        of the known samples (``"known"``) and as many of the unknown ones
-        (``"unknown"``), if there were any.
+        of the known samples (``"known"``) and of the unknown ones (``"unknown"``).
     reference_features
-        Features of at most 256 known calibration samples, drawn at random; None without
-        features, or with too few samples.
+        Features of some known calibration samples, drawn at random; or None.
     sets
         The rule of the prediction sets, if there are any.
     input_step
@@ -131,16 +133,14 @@ class Rejector:
             in the calibration data.
         train
             The outputs the detector was fitted on. With them, known classes are left
-            out in turn and stand in for unknowns that resemble the known classes
-            (:func:`openset.selection.leave_classes_out`), to check whether the
-            threshold suits such unknowns.
+            out in turn and stand in for unknowns that resemble the known classes, to
+            check whether the threshold suits these.
         accept_risk
             Return a rejector even if its threshold rejects or accepts nearly
             everything, instead of raising an error.
         sets
             A share such as 0.9: also give each accepted sample a set of classes
-            (:class:`SetRule`) that contains its class for this share of the accepted
-            known samples, so that the answer is "one of these" or "unknown".
+            (:class:`SetRule`) that contains its class for this share of them.
         batch_size
             Samples scored at a time.
         **options
@@ -158,19 +158,37 @@ class Rejector:
             For every other sign that the threshold may not work on new data;
             `report.cautions` lists them all.
         """
-        fields = fields_of(
-            fitted,
-            known=known,
-            surrogate=surrogate,
-            objective=objective,
-            alpha=alpha,
-            train=train,
-            accept_risk=accept_risk,
-            sets=sets,
-            batch_size=batch_size,
-            options=options,
+        if isinstance(fitted, Choice):
+            alpha = fitted.alpha if alpha is None else alpha
+            fitted = fitted.fitted
+        calibrate.need_validation(fitted, known, with_logits=sets is not None)
+        fitted = fitted.with_widths_of(known)
+        scores = calibrate.scores_of(fitted, known, surrogate, batch_size)
+        calibrate.need_unknowns(objective, scores)
+        # The one sort: the objective and the report find these counts in use.
+        counts = ranking_counts(scores)
+        threshold = choose_by(
+            objective, scores, caller=calibrate.CALLER, alpha=alpha, options=options
         )
-        return cls(**fields)
+        made = calibrate.checked_report(
+            scores, threshold, fitted, known, train=train, accept_risk=accept_risk
+        )
+        rule = None
+        if sets is not None:
+            kept = threshold.accepts(scores)[: len(known)] & (known.labels != UNKNOWN)
+            logits = _xp.to_numpy(known.logits)[kept]
+            rule = SetRule.calibrate(logits, known.labels[kept], coverage=sets)  # type: ignore[index]
+        return cls(
+            fitted=fitted,
+            threshold=threshold,
+            report=made,
+            classes=known.classes,
+            reference=calibrate.quantiles(counts),
+            reference_features=calibrate.some_features(known),
+            sets=rule,
+            input_step=known.input_step,
+            network=marks_of(known),
+        )
 
     def __repr__(self) -> str:
         return f"Rejector({self.fitted.detector!r}, threshold {self.threshold})"
@@ -325,99 +343,6 @@ class Rejector:
         scores = self.fitted.score(outputs, batch_size=batch_size)
         return operate(self.threshold, scores, alpha_test=alpha)
 
-    def margins(self, scores: Scores | Decisions) -> NDArray[np.float64]:
-        """Return knownness minus threshold; a sample is accepted iff it is >= 0.
-
-        Invalid samples of decisions have none: NaN.
-        """
-        threshold = self.threshold.value
-        same = scores.known == threshold  # inf - inf is NaN
-        with np.errstate(invalid="ignore"):
-            return np.where(same, 0.0, scores.known - threshold)
-
-    def columns(self, decisions: Decisions, outputs: Outputs) -> dict[str, Any]:
-        """Return decisions as columns, the same in every file, table and answer.
-
-        They are `decision` (class or -1), `name`, `predicted` (class before rejection),
-        `known`, `margin` and `invalid`; `group` and `id` of the outputs, if they have
-        any; and, with prediction sets, `set`, a mask of samples by classes.
-        """
-        n_classes = max(int(decisions.labels.max(initial=0)) + 1, len(self.classes))
-        names = [self.name_of(label) for label in (*range(n_classes), UNKNOWN)]
-        columns = {
-            "decision": decisions.labels,
-            "name": np.array(names)[decisions.labels],
-            "predicted": decisions.predicted,
-            "known": decisions.known,
-            "margin": self.margins(decisions),
-            "invalid": decisions.is_invalid,
-            "group": outputs.groups,
-            "id": outputs.ids,
-            "set": decisions.sets,
-        }
-        return {name: one for name, one in columns.items() if one is not None}
-
-    def rows(self, decisions: Decisions, outputs: Outputs) -> list[dict[str, Any]]:
-        """Return one plain record per sample: the columns, NaN as None, sets by name.
-
-        Examples
-        --------
-        >>> from openset import detectors
-        >>> known = Outputs(logits=[[4.0, 0.0], [0.0, 4.0]], labels=[0, 1])
-        >>> rejector = Rejector.calibrate(
-        ...     detectors.MaxLogit().fit(), known=known, objective="at_tpr"
-        ... )
-        >>> new = Outputs(logits=[[0.0, 5.0]], ids=["a.png"])
-        >>> rejector.rows(rejector.decide(new), new)
-        [{'decision': 1, 'name': '1', 'predicted': 1, 'known': 5.0, 'margin': 1.0, \
-'invalid': False, 'id': 'a.png'}]
-        """
-        lists = {k: a.tolist() for k, a in self.columns(decisions, outputs).items()}
-        for name in ("known", "margin"):
-            lists[name] = [None if one != one else one for one in lists[name]]  # noqa: PLR0124  # NaN
-        if decisions.set_classes is not None:
-            named = [[self.name_of(c) for c in one] for one in decisions.set_classes]
-            lists["set"] = named
-        each = zip(*lists.values(), strict=True)
-        return [dict(zip(lists, row, strict=True)) for row in each]
-
-    def csv(self, decisions: Decisions, outputs: Outputs) -> str:
-        """Return the rows as CSV, safe to open in a spreadsheet; sets as ``a|b``."""
-        rows = self.rows(decisions, outputs)
-        text = io.StringIO(newline="")
-        writer = csv.DictWriter(text, ["row", *rows[0]], lineterminator="\n")
-        writer.writeheader()
-        for i, row in enumerate(rows):
-            cells: dict[str, Any] = {"row": i, **row}
-            if "set" in row:
-                cells["set"] = "|".join(row["set"])
-            cells = {n: "nan" if x is None else csv_cell(x) for n, x in cells.items()}
-            writer.writerow(cells)
-        return text.getvalue()
-
-    def save_decisions(
-        self, path: str | Path, decisions: Decisions, outputs: Outputs
-    ) -> Path:
-        """Write decisions as ``.csv`` (see :meth:`csv`) or ``.npz`` (the columns)."""
-        path = Path(path)
-        _check.ending("Rejector.save_decisions", path, [".csv", ".npz"])
-        if path.suffix == ".npz":
-            _npz.save(path, self.columns(decisions, outputs))
-        else:
-            _io.put(path, self.csv(decisions, outputs))
-        return path
-
-    def name_of(self, label: int) -> str:
-        """Return the name of a class; "unknown" for -1.
-
-        A class that is itself called "unknown" is "unknown (class 3)", as it must not
-        be taken for a rejected sample.
-        """
-        if label == UNKNOWN:
-            return "unknown"
-        name = self.classes[label] if label < len(self.classes) else str(label)
-        return f"unknown (class {label})" if name == "unknown" else name
-
     def to(self, like: Array) -> Self:
         """Move the detector to the library and device of an array."""
         return replace(self, fitted=self.fitted.to(like))
@@ -435,8 +360,7 @@ class Rejector:
     def load(cls, folder: str | Path, *, plugins: Sequence[str] = ()) -> Self:
         """Read what :meth:`save` wrote.
 
-        Raises `ArtefactError` if the folder is damaged, truncated, changed since it was
-        saved, or written by a newer version; the message says which.
+        Raises `ArtefactError` if the folder is damaged, changed, or of a newer version.
 
         Parameters
         ----------
@@ -466,12 +390,11 @@ class Rejector:
         need_same_classes("Rejector", outputs, self.classes, of=of, name="outputs")
         wanted, got = self.input_step, outputs.input_step
         if got != wanted:
-            moved = f"perturbed by {wanted}" if wanted else "as the network got them"
             _check.fail(
                 "Rejector",
                 "outputs",
-                f"of inputs {moved}, as in the calibration",
-                f"inputs perturbed by {got}" if got else "inputs as they are",
+                f"of inputs perturbed by {wanted or 'nothing'}, as in the calibration",
+                f"inputs perturbed by {got or 'nothing'}",
                 f"Extract them anew: openset extract NETWORK DATA --step {wanted!r}. "
                 "If code of your own perturbed them, say so: "
                 "Outputs(..., input_step=rejector.input_step)",

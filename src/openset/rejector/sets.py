@@ -57,15 +57,9 @@ class SetRule:
     n: int
 
     @classmethod
-    def calibrate(
-        cls,
-        logits: Any,
-        labels: Any,
-        *,
-        coverage: float = 0.9,
-        caller: str = "SetRule.calibrate",
-    ) -> Self:
+    def calibrate(cls, logits: Any, labels: Any, *, coverage: float = 0.9) -> Self:
         """Compute the limit from accepted known samples."""
+        caller = "Rejector.calibrate"
         coverage = _check.open_unit(caller, "sets", coverage)
         labels = _check.labels(caller, "labels", labels, lowest=0)
         own = _scores(np.asarray(logits))[np.arange(labels.size), labels]

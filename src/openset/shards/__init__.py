@@ -6,17 +6,12 @@ appears only when it is complete; existing results are not computed again. Shard
 results may be in an object store, named by its URL (extra ``cloud``).
 """
 
-from openset.shards.jobs import Extract, Predict, Score, read
-from openset.shards.running import Done, Job, find, is_folder_of_shards, run
-
-__all__ = [
-    "Done",
-    "Extract",
-    "Job",
-    "Predict",
-    "Score",
-    "find",
-    "is_folder_of_shards",
-    "read",
-    "run",
-]
+from openset.shards.jobs import Extract as Extract
+from openset.shards.jobs import Predict as Predict
+from openset.shards.jobs import Score as Score
+from openset.shards.jobs import read as read
+from openset.shards.running import Done as Done
+from openset.shards.running import Job as Job
+from openset.shards.running import find as find
+from openset.shards.running import is_folder_of_shards as is_folder_of_shards
+from openset.shards.running import run as run

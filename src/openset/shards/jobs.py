@@ -38,34 +38,26 @@ def read(
     with _io.naming(path), parquet.ParquetFile(path, **options) as file:
         _check.positive_int("shards.read", "samples", file.metadata.num_rows)
         names = {*file.schema_arrow.names}.intersection(_MATRICES + _VECTORS)
-        width: dict[str, int] = {}
+        missing: dict[str, Any] = dict.fromkeys(names) if invalid == "keep" else {}
         for batch in file.iter_batches(batch_size=rows, columns=sorted(names)):
-            arrays = {
-                name: _matrix(name, batch.column(name), width, keep=invalid == "keep")
-                if name in _MATRICES
-                else batch.column(name).to_numpy(zero_copy_only=False)
-                for name in names
-            }
+            arrays = {n: batch.column(n).to_numpy(zero_copy_only=False) for n in names}
+            for name in names.intersection(_MATRICES):
+                arrays[name] = _matrix(name, arrays[name], missing)
             yield Outputs(**arrays, invalid=invalid)
 
 
-def _matrix(
-    name: str, column: Any, width: dict[str, int], *, keep: bool
-) -> NDArray[Any]:
-    """Return lists of one length as rows; with `keep`, a missing list is one of NaN."""
-    lists = column.drop_null()
-    lengths = set(optional("pyarrow.compute").list_value_length(lists).to_pylist())
-    lengths = lengths or {width.get(name, 0)}  # all missing: as wide as those before
-    if len(lengths) != 1 or not all(lengths) or (column.null_count and not keep):
-        rule, got = "lists of one length", "lists of different lengths, or none"
-        _check.fail("shards.read", name, rule, got)
-    (width[name],) = lengths
-    rows = lists.flatten().to_numpy(zero_copy_only=False).reshape(-1, width[name])
-    if not column.null_count:
-        return np.ascontiguousarray(rows)
-    found = np.full((len(column), width[name]), np.nan)
-    found[column.is_valid().to_numpy(zero_copy_only=False)] = rows
-    return found
+def _matrix(name: str, lists: Any, missing: dict[str, Any]) -> NDArray[Any]:
+    """Return lists of one length as rows; a missing one is what `missing` has for it.
+
+    That is a row of NaN, as wide as those that were read before.
+    """
+    if name in missing:
+        first = next((one for one in lists if one is not None), missing[name])
+        missing[name] = np.full(np.shape(first), np.nan)
+        lists = [missing[name] if one is None else one for one in lists]
+    if len({np.shape(one) for one in lists}) > 1:
+        _check.fail("shards.read", name, "lists of one length", "others, or none")
+    return np.stack(lists)
 
 
 @dataclass(frozen=True, kw_only=True)

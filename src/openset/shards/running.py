@@ -165,14 +165,17 @@ def _loaded(job: Job, identity: bytes) -> Any:
 def _at_hand(shard: str) -> Iterator[Path]:
     """Give the path of a shard, or of a copy on this machine."""
     fs, path = store(shard)
+    if _is_local(fs):
+        yield Path(path)
+        return
     with tempfile.TemporaryDirectory(prefix="openset-shard-") as folder:
-        copy = Path(path if _is_local(fs) else f"{folder}/{path.rpartition('/')[2]}")
-        if not _is_local(fs):
-            is_folder = fs.isdir(path)
-            for file in fs.ls(path, detail=False) if is_folder else [path]:
-                inner = copy / Path(file).name if is_folder else copy
-                inner.parent.mkdir(exist_ok=True)
-                fs.get_file(file, str(inner))
+        copy = Path(folder, path.rpartition("/")[2])
+        if fs.isdir(path):
+            copy.mkdir()
+            for file in fs.ls(path, detail=False):
+                fs.get_file(file, str(copy / Path(file).name))
+        else:
+            fs.get_file(path, str(copy))
         yield copy
 
 
@@ -180,9 +183,12 @@ def _at_hand(shard: str) -> Iterator[Path]:
 def _filling(out: str, files: list[str]) -> Iterator[list[Path]]:
     """Give the paths of the result files; if `out` is a store, upload them then."""
     fs, root = store(out)
+    if _is_local(fs):
+        yield [Path(root, file) for file in files]
+        return
     with tempfile.TemporaryDirectory(prefix="openset-results-") as folder:
-        yield [Path(root if _is_local(fs) else folder, file) for file in files]
-        for file in [] if _is_local(fs) else files:
+        yield [Path(folder, file) for file in files]
+        for file in files:
             fs.makedirs(f"{root}/{file}".rpartition("/")[0], exist_ok=True)
             fs.put_file(f"{folder}/{file}", f"{root}/{file}")
 
@@ -203,27 +209,23 @@ def find(folder: str | Path, *, endings: Sequence[str] = ENDINGS) -> dict[str, s
     fs, root = store(folder)
     fs.invalidate_cache()
     found: dict[str, str] = {}
-    problem = "none"
+    problem = ""
     for one in sorted(fs.ls(root, detail=True), key=lambda one: str(one["name"])):
         place = Path(one["name"])
-        is_folder = one["type"] == "directory"
-        inner = fs.ls(one["name"], detail=False) if is_folder else [place]
-        names = [Path(path).name for path in inner]
-        name = place.name if is_folder else place.stem
-        kind = place.suffix or "no ending"
-        if is_folder:
-            kind = "" if is_outputs(names) else "no outputs"
-        if name.startswith("."):
+        if place.name.startswith("."):
             continue
-        if kind not in endings:
-            if _LIKE_SHARDS & {Path(one).suffix.lower() for one in names}:
-                problem = f"{place.name} beside them"
-        elif name in found:
-            problem = f"several called {name}"
-        else:
+        names, name, kind = [place.name], place.stem, place.suffix or "no ending"
+        if one["type"] == "directory":
+            names = [Path(path).name for path in fs.ls(one["name"], detail=False)]
+            name, kind = place.name, "" if is_outputs(names) else "no outputs"
+        if kind in endings and name not in found:
             found[name] = f"{_place(folder)}/{place.name}"
-    if problem != "none" or not found:
+        elif kind in endings or _LIKE_SHARDS & {
+            Path(one).suffix.lower() for one in names
+        }:
+            problem = f"{place.name} beside them"
+    if problem or not found:
         kinds = ", ".join(one or "folders of .npy files" for one in endings)
         rule = f"a folder of shards of different names ({kinds})"
-        _check.fail("shards.find", str(folder), rule, problem)
+        _check.fail("shards.find", str(folder), rule, problem or "none")
     return found

@@ -27,7 +27,6 @@ def test_protocols_and_data_sets_need_numpy_only():
     assert loaded_after(code) == {"numpy"}
 
 
-@pytest.mark.xfail(reason="commands of the first edition", strict=False)
 def test_the_help_does_not_wait_for_statistics_and_learning():
     heavy = ("scipy.stats", "scipy.optimize", "sklearn", "pandas", "torch", "fastapi")
     assert loaded_after("import openset.cli", heavy) == set()

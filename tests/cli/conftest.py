@@ -83,12 +83,12 @@ def fails(files, monkeypatch, capsys):
     """Return a function that runs a command, which must end with one error."""
     monkeypatch.chdir(files)
 
-    def call(*words, printed=False):
+    def call(*words):
         with pytest.raises(SystemExit) as end:
             main(list(map(str, words)))
         found = capsys.readouterr()
         assert end.value.code == 2
-        assert bool(found.out) == printed
+        assert found.out == ""
         assert "Traceback" not in found.err
         return " ".join(re.sub("[─│╭╮╰╯]", "", found.err).split())
 

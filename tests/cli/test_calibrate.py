@@ -146,7 +146,7 @@ def test_a_threshold_that_collapses_is_not_saved_unless_the_risk_is_taken(
     known.as_unknown().save(tmp_path / "same.npz")
     words = *BASE, "--surrogate", tmp_path / "same.npz", "--alpha", "0.99"
     words += ("--out", tmp_path / "r")
-    assert "CAL002 above." in fails(*words, printed=True)
+    assert "CAL002" in fails(*words)
     assert not (tmp_path / "r").exists()
     run(*words, "--accept-risk")
     assert "CAL002" in Rejector.load(tmp_path / "r").report.codes

@@ -98,7 +98,6 @@ def test_json_of_a_calibration_is_that_of_the_saved_rejector(folder):
     assert 0 < found["test"]["oosa"] <= 1
 
 
-@pytest.mark.xfail(reason="commands of the first edition", strict=False)
 def test_the_list_of_commands_imports_nothing_heavy():
     code = """
 import sys

@@ -144,7 +144,7 @@ def test_fields_of_the_recipe_are_tuned_and_used(train, draws, tmp_path):
         ([], "--data must be given"),
         (["--pretrained", "--weights", "w.pth"], "exclude each other"),
         (["--known", "3,1", "--split", 1], "--known takes the place of"),
-        (["--known", "3,ten"], "got ['ten']"),
+        (["--known", "3,ten"], "got 'ten'"),
         (["--known", "0,1,2,3,4,5,6,7,8,9"], "must leave some classes"),
         (["--seeds", 0], "'--seeds'"),
         (["--set", "epochs=3"], "multiple values for keyword argument 'epochs'"),

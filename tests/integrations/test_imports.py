@@ -47,7 +47,6 @@ def python(code):
     )
 
 
-@pytest.mark.xfail(reason="commands of the first edition", strict=False)
 def test_openset_imports_no_framework():
     heavy = ("torch", "onnx", "onnxruntime", "torchmetrics", "torchvision", "timm")
     code = f"import sys, openset.cli; print([m for m in {heavy} if m in sys.modules])"

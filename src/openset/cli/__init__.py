@@ -9,8 +9,6 @@ import logging
 import sys
 import traceback
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
@@ -87,20 +85,9 @@ def _message(error: Exception) -> str:
     return "\n".join([text, *getattr(error, "__notes__", ())])
 
 
-@contextmanager
-def _warnings_in_one_line() -> Iterator[None]:
-    """Print warnings about the user's data without the place in our code."""
-    with warnings.catch_warnings():
-        plain = warnings.showwarning
-
-        def show(message: Any, category: type[Warning], *place: Any) -> None:
-            if issubclass(category, UserWarning):
-                warn(f"warning: {message}")
-            else:
-                plain(message, category, *place)
-
-        warnings.showwarning = show  # type: ignore[assignment]
-        yield
+def _show(message: object, *_: Any, **__: Any) -> None:
+    """Show a warning about the user's data, without the place in our code."""
+    warn(f"warning: {message}")
 
 
 def main(words: list[str] | None = None) -> None:
@@ -114,7 +101,8 @@ def main(words: list[str] | None = None) -> None:
             stream.reconfigure(errors="backslashreplace")
     try:
         # Modules in the current folder can be used: openset score -d my:Margin.
-        with _plugins.searching(Path.cwd()), _warnings_in_one_line():
+        with _plugins.searching(Path.cwd()), warnings.catch_warnings():
+            warnings.showwarning = _show
             app(words)
     except IN_ONE_LINE as error:
         if {"--verbose", "-v"} & set(words):

@@ -109,7 +109,7 @@ def command(
             objective=objective,
             alpha=weight,
             train=training,
-            accept_risk=True,
+            accept_risk=accept_risk,
             sets=sets,
         )
     if not as_json:
@@ -117,14 +117,6 @@ def command(
     for one in rejector.cautions:
         style = "red" if one.severity == "error" else "yellow"
         say(f"{one.code} {one.message}", style=style, to=ERR if as_json else OUT)
-    errors = [one.code for one in rejector.cautions if one.severity == "error"]
-    if errors and not accept_risk:
-        msg = (
-            f"openset calibrate: not saved, because of {', '.join(errors)} above. Look "
-            "at the data (labels, signs, surrogate), try another --detector or "
-            "--objective, or take the threshold as it is: --accept-risk"
-        )
-        raise openset.CalibrationError(msg)
     saved = rejector.save(out)
     on_test = None if tested is None else _on_test(rejector, tested, weight)
     if not as_json:

@@ -65,21 +65,20 @@ def command(
     tested = metric or ["openauc", *["oosa"] * bool(calibration)]
     settings: dict[str, Any] = {"against": against, "correction": correction}
     settings["level"] = level
-    is_study = len(paths) == 1 and (paths[0].is_dir() or _is_table(paths[0]))
-    files = [] if is_study else openset.stats.score_files.find_or_name(paths)
-    if is_study or any(file.has_repeats for file in files):
+    first, pattern = paths[0], openset.stats.score_files.is_pattern
+    is_study = first.is_dir() or (first.suffix == ".csv" and not pattern(first))
+    if len(paths) == 1 and is_study:
+        unused = calibration or columns or unknown_label or higher_is_unknown
+        refuse(unused, "a study has results, and no files of scores to read")
+        read_file = openset.results.Results.load
+        results = (openset.runs.results if first.is_dir() else read_file)(first)
+        _compare_runs(results, tested, tested, settings, as_json=as_json, out=out)
+        return
+    files = openset.stats.score_files.find_or_name(paths)
+    if any(file.has_repeats for file in files):
         refuse(calibration, "--calibration is for single files of scores")
-        unused = is_study and (columns or unknown_label or higher_is_unknown)
-        refuse(unused, "a study has no files of scores to read in another way")
         shown = metric or [*openset.stats.METRICS]
-        if is_study:
-            read_file = openset.results.Results.load
-            results = (openset.runs.results if paths[0].is_dir() else read_file)(
-                paths[0]
-            )
-            shown = tested
-        else:
-            results = openset.stats.read_results(paths, shown, **how)
+        results = openset.stats.read_results(paths, shown, **how)
         _compare_runs(results, shown, tested, settings, as_json=as_json, out=out)
         return
     places = {file.method: file.path for file in files}
@@ -106,8 +105,8 @@ def command(
         rows = [{"set": name, **row} for name, of in sets.items() for row in of]
         deliver(out, rows, document, rows_of(sets, metric, percent=True, rivals=True))
         return
-    first = next(iter(scores.values()))
-    title = f"{first.n_known} known and {first.n_unknown} unknown samples"
+    one = next(iter(scores.values()))
+    title = f"{one.n_known} known and {one.n_unknown} unknown samples"
     table(rows_of(sets, metric, rivals=True), title)
     if not metric:
         say("Others: --metric NAME; all of them: --out FILE.csv or --json", style="dim")
@@ -147,11 +146,6 @@ def _tests(
     p_values = openset.stats.adjust([one["p_value"] for one in found], correction)
     found = [o | {"p_corrected": p} for o, p in zip(found, p_values, strict=True)]
     return sorted(found, key=lambda one: one["p_corrected"])
-
-
-def _is_table(path: Path) -> bool:
-    """Whether this is a table of results, not a pattern of files of scores."""
-    return path.suffix == ".csv" and not openset.stats.score_files.is_pattern(path)
 
 
 def _compare_runs(
@@ -198,25 +192,19 @@ def _print_tests(
     for metric in dict.fromkeys(test["metric"] for test in tests):
         lower = openset.stats.direction(metric, better) == "lower"
         rows = []
-        for test in tests:
-            if test["metric"] != metric:
-                continue
-            has_protocol, p = test.get("protocol"), test["p_corrected"]
+        for test in (test for test in tests if test["metric"] == metric):
+            p, low, high = test["p_corrected"], test["low"], test["high"]
             winner = test["a"] if (test["difference"] > 0) != lower else test["b"]
-            row = {"protocol": test["protocol"]} if has_protocol else {}
-            row |= {"a": test["a"], "b": test["b"]}
-            row["a - b"] = number(f"{test['difference']:+.4f}")
-            row[f"{100 * level:g}% interval"] = _interval(test)
-            row["p"] = None if p is None else number(f"{p:.2g}")
             is_sure = p is not None and p < 1 - level
+            span = None if low is None else f"{low:+.4f} … {high:+.4f}"
+            row = {
+                name: test[name] for name in ("protocol", "a", "b") if test.get(name)
+            }
+            row |= {"a - b": number(f"{test['difference']:+.4f}")}
+            row |= {f"{100 * level:g}% interval": span}
+            row |= {"p": None if p is None else number(f"{p:.2g}")}
             rows.append(
                 row | {"better": Text(winner, "bold") if is_sure else "unclear"}
             )
         said = f"Pairwise differences in {metric}; correction of p-values: {correction}"
         table(rows, said)
-
-
-def _interval(test: Mapping[str, Any]) -> str | None:
-    if test["low"] is None:
-        return None
-    return f"{test['low']:+.4f} … {test['high']:+.4f}"

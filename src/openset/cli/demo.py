@@ -3,7 +3,7 @@
 import shlex
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -68,9 +68,13 @@ def command(
         f"are rejected. Operational open-set accuracy (alpha {done.alpha_test:g}): "
         f"{done.oosa:.3f}; with the best threshold for the test images it is "
         f"{done.oracle:.3f}.")  # fmt: skip
-    for one in rejector.cautions:
-        say(f"{one.code} {one.message}", style="yellow")
-    _save(out, parts, rejector, openset.detectors.score_all(fitted, unseen))
+    for caution in rejector.cautions:
+        say(f"{caution.code} {caution.message}", style="yellow")
+    rejector.save(out / "rejector")
+    for name, part in parts._asdict().items():
+        part.save(out / f"{name}.npz")
+    for name, one in openset.detectors.score_all(fitted, unseen).items():
+        one.save(out / "scores" / f"{name}.npz")
     words = shlex.join([str(out / "rejector"), str(out / "unseen.npz")])
     say(f"5. The rejector is saved in {out / 'rejector'}, the outputs next to it. "
         f"Next: openset predict {words}")  # fmt: skip
@@ -80,11 +84,3 @@ def command(
         say(f"6. No report was written: {error}")
         return
     say(f"6. The report is {page}: open it in a browser and drag the threshold.")
-
-
-def _save(out: Path, parts: Any, rejector: Any, scores: dict[str, Any]) -> None:
-    rejector.save(out / "rejector")
-    for name, part in parts._asdict().items():
-        part.save(out / f"{name}.npz")
-    for name, one in scores.items():
-        one.save(out / "scores" / f"{name}.npz")

@@ -59,33 +59,29 @@ def table(rows: Iterable[Mapping[str, Any]], title: str = "", bold: int = -1) ->
 
     Numbers are never wrapped or cut, so that names are folded in narrow terminals.
     """
-    records = [dict(row) for row in rows]
+    records = [{name: _cell(value) for name, value in row.items()} for row in rows]
     if title:  # not that of rich's table, which wraps it at the table's width
         say(title, style="italic")
-    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
-    names = list(records[0]) if records else []
-    columns = [[row[name] for row in records] for name in names]
-    is_number = [any(map(_is_number, values)) for values in columns]
-    cells = [
-        [line for v in of for line in _cell(v).plain.split("\n")] for of in columns
-    ]
-    bodies = [max(map(cell_len, of)) for of in cells]
-    words = [max(map(cell_len, name.split()), default=0) for name in names]
-    least = [
-        max(w, n if one else min(n, 14))
-        for w, n, one in zip(words, bodies, is_number, strict=True)
-    ]
-    widths = [max(n, cell_len(name)) for n, name in zip(bodies, names, strict=True)]
+    numeric, least, widths = [], [], []
+    for name in records[0] if records else ():
+        cells = [row[name] for row in records]
+        body = max(cell_len(line) for one in cells for line in one.plain.split("\n"))
+        word = max(map(cell_len, name.split()), default=0)
+        numeric.append(any(one.justify == "right" for one in cells))
+        least.append(max(word, body if numeric[-1] else min(body, 14)))
+        widths.append(max(body, cell_len(name)))
     while sum(widths) + 2 * len(widths) > OUT.width and max(widths) > 1:
         # The widest shrinks, as long as there is one that can without harm.
         order = [(w > n, w) for w, n in zip(widths, least, strict=True)]
         widths[order.index(max(order))] -= 1
-    for name, right, width in zip(names, is_number, widths, strict=True):
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for name, right, width in zip(
+        records[0] if records else (), numeric, widths, strict=True
+    ):
         justify: Any = "right" if right else "left"
         shown.add_column(Text(name), justify=justify, width=width, overflow="fold")
     for i, row in enumerate(records):
-        style = "bold green" if i == bold else None
-        shown.add_row(*map(_cell, row.values()), style=style)
+        shown.add_row(*row.values(), style="bold green" if i == bold else None)
     OUT.print(shown)
 
 
@@ -165,18 +161,14 @@ def _cell(value: Any) -> Text:
         return value
     if isinstance(value, float):
         is_plain = value == 0 or 1e-4 <= abs(value) < 1e4
-        return Text(f"{value:.4f}" if is_plain else f"{value:.2g}")
+        return number(f"{value:.4f}" if is_plain else f"{value:.2g}")
     if isinstance(value, list | tuple | set):
         return Text(", ".join(map(str, value)))
     if isinstance(value, bool):
         return Text("yes" if value else "no")
+    if isinstance(value, int):
+        return number(str(value))
     return Text("–" if value is None else str(value))
-
-
-def _is_number(value: Any) -> bool:
-    if isinstance(value, Text):
-        return value.justify == "right"
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _finite(value: Any) -> Any:

@@ -106,11 +106,7 @@ def command(
     """  # noqa: E501  # commands can be pasted
     train = openset.train
     if listed:
-        kinds = train.methods.REGISTRY.items()
-        rows = ({"name": name, "paper": kind.paper, "score": kind.score,
-                 "options": [f"{k}={v}" for k, v in kind.options().items()]}
-                for name, kind in kinds)  # fmt: skip
-        table(rows, "Training methods")
+        table(map(_summary, train.names()), "Training methods")
         return
     refuse(not data, "--data must be given")
     refuse(pretrained and weights, "--pretrained and --weights exclude each other")
@@ -121,8 +117,9 @@ def command(
     of_machine = {f.name for f in fields(train.Execution)} & given.keys()
     execution = {key: given.pop(key) for key in of_machine}
     loaded = openset.datasets.load(data, root)
-    is_same = negatives == data
-    found = openset.datasets.load(negatives, root) if negatives else None
+    others = loaded if negatives == data else negatives
+    if negatives and others is not loaded:
+        others = openset.datasets.load(negatives, root)  # once for all runs
     common: dict[str, Any] = {
         "method": name,
         "options": options,
@@ -130,7 +127,7 @@ def command(
         "recipe": recipe,
         "network": network,
         "pretrained": weights or pretrained,
-        "negatives": loaded if is_same else found,
+        "negatives": others,
         "root": root,
     }
     if epochs is not None:
@@ -165,8 +162,14 @@ def command(
         if n_read:
             say(f"finished before, and not trained again: {n_read} of {len(jobs)}")
         _print_done(train.methods.find(name).title, [*jobs], done)
-        say(f"Next: openset evaluate {folders[0]}/scores/published.npz\n"
-            f"      openset calibrate --run {folders[0]} --out rejector/")  # fmt: skip
+        say(f"Next: openset evaluate {folders[0]}/scores/published.npz")
+        say(f"      openset calibrate --run {folders[0]} --out rejector/")
+
+
+def _summary(name: str) -> dict[str, Any]:
+    kind = openset.train.methods.find(name)
+    options = [f"{key}={value}" for key, value in kind.options().items()]
+    return {"name": name, "paper": kind.paper, "score": kind.score, "options": options}
 
 
 def _problems(
@@ -176,8 +179,6 @@ def _problems(
     protocols = openset.protocols
     if known:
         names = [one.strip() for one in known.split(",")]
-        wrong = [one for one in names if one not in data.classes]
-        refuse(wrong, f"--known must be of {', '.join(data.classes)}, got {wrong}")
         others = [one for one in data.classes if one not in names]
         refuse(not others, "--known must leave some classes of the data, to be tested")
         parts = {"known": names, "unknown": others, "source": data.label_set}
@@ -234,5 +235,5 @@ def _print_done(title: str, keys: list[tuple[str, int]], done: list[Any]) -> Non
         problems.setdefault(classes, []).append(split)
     for splits in map(dict.fromkeys, problems.values()):
         if len(splits) > 1:
-            warn(f"Splits {', '.join(splits)} are the same problem: the standard "
-                 "deviation over splits is too small")  # fmt: skip
+            same = f"Splits {', '.join(splits)} are the same problem"
+            warn(f"{same}: the standard deviation over splits is too small")

@@ -22,8 +22,8 @@ def forking():
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         [
-            *("openset.bench._run", "sklearn.datasets", "array_api_compat.numpy"),
-            *("tests.unit.bench.test_kill", "tests.train.test_run"),
+            *("openset.bench.run", "sklearn.datasets", "array_api_compat.numpy"),
+            *("tests.bench.test_kills", "tests.train.test_run"),
             *("tests.contract.test_files", "openset.cli.train"),
             "tests.integrations.test_torchmetrics",
             "lightning_fabric",  # training imports it, which takes seconds

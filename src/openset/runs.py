@@ -2,9 +2,10 @@
 
 ``openset bench`` writes it; ``openset report`` and ``openset check`` read it::
 
-    cells/<id>.json       one finished cell, written last scores/<id>.npz       its test
-    `Scores` calibration/<id>.npz  the `Scores` its threshold was chosen on, if there is
-    one failed/<id>.json      why a cell failed; deleted once it succeeds
+    cells/ID.json         one finished cell, written last
+    scores/ID.npz         its test `Scores`
+    calibration/ID.npz    the `Scores` its threshold was chosen on, if there is one
+    failed/ID.json        why a cell failed; deleted once it succeeds
 
 A cell's id is a hash of its key, so that names of studies, classes and data sets need
 not be valid file names.
@@ -12,13 +13,16 @@ not be valid file names.
 
 import hashlib
 import json
+import platform
+import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from openset import _check, _io
+from openset import _io
 from openset._types import ArtefactError
+from openset._version import __version__
 from openset.results import Result, Results
 from openset.scores import Scores
 
@@ -38,6 +42,17 @@ def identity(key: Mapping[str, Any]) -> str:
     # Sorted keys, no spaces, ASCII only: equal keys give equal text.
     text = json.dumps(key, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return hashlib.sha256(text.encode("ascii")).hexdigest()[:16]
+
+
+def provenance(started: float, **more: Any) -> dict[str, Any]:
+    """Return version, machine and time of work that began then (`time.time`)."""
+    return more | {
+        "version": __version__,
+        "machine": f"{platform.node()} {platform.machine()}",
+        "python": platform.python_version(),
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(started)),
+        "seconds": round(time.time() - started, 3),
+    }
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,8 +75,8 @@ class Cell:
     curve
         One record per epoch, if training recorded open-set metrics.
     provenance
-        Version, commit, seed, protocol hash, machine, time. This is the only part that
-        changes if the same cell is run again.
+        Version, seed, protocol hash, machine, time. This is the only part that changes
+        if the same cell is run again.
 
     Examples
     --------
@@ -80,17 +95,9 @@ class Cell:
     rows: Sequence[Mapping[str, Any]]
     threshold: Mapping[str, Any] | None = None
     operation: Mapping[str, Any] | None = None
-    classes: tuple[str, ...] = ()
+    classes: Sequence[str] = ()
     curve: Sequence[Mapping[str, Any]] | None = None
     provenance: Mapping[str, Any] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        for name in _NAMES:
-            if not isinstance(self.key.get(name), str):
-                got = repr(self.key.get(name))
-                msg = _check.must("a string", caller="Cell", name=name, got=got)
-                raise TypeError(msg)
-        object.__setattr__(self, "classes", tuple(self.classes))
 
     def __repr__(self) -> str:
         shown = [str(self.key[n]) for n in _NAMES if self.key[n]]
@@ -104,23 +111,13 @@ class Cell:
 
     def results(self) -> Results:
         """Return the rows as `Results`."""
-        return Results(_rows(self.key, self.rows))
+        return Results(_results([self]))
 
     def to_json(self, *, provenance: bool = True) -> str:
         """Return the cell as JSON; runs of one cell differ only in the provenance."""
-        document = {
-            "kind": _KIND,
-            "schema": _SCHEMA,
-            "id": self.id,
-            "key": dict(self.key),
-            "rows": [dict(row) for row in self.rows],
-            "threshold": None if self.threshold is None else dict(self.threshold),
-            "operation": None if self.operation is None else dict(self.operation),
-            "classes": list(self.classes),
-            "curve": None if self.curve is None else [dict(row) for row in self.curve],
-        }
-        if provenance:
-            document["provenance"] = dict(self.provenance)
+        document = {"kind": _KIND, "schema": _SCHEMA, "id": self.id} | asdict(self)
+        if not provenance:
+            del document["provenance"]
         return json.dumps(document, indent=1, allow_nan=False)
 
     def save(
@@ -147,29 +144,25 @@ class Cell:
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read one cell."""
-        path = Path(path)
-        document = _document(path)
+        document = _json(Path(path))
+        fields = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
         try:
-            cell = cls(**{k: v for k, v in document.items() if k in _FIELDS})
-            is_whole = cell.id == document["id"]
-        except (KeyError, TypeError, ValueError) as error:
-            msg = f"Cell.load: {path} is not a cell ({error})"
-            raise ArtefactError(msg) from error
-        if not is_whole:
-            msg = (
-                f"Cell.load: {path} must have the id of its key ({cell.id}), got "
-                f"{document['id']!r}. Delete it and run the study again"
-            )
+            cell = cls(**fields | {"classes": tuple(fields["classes"])})
+            is_cell = cell.id == document["id"] and {*_NAMES} <= {*cell.key}
+        except (KeyError, TypeError, AttributeError):
+            is_cell = False
+        if not is_cell or (document["kind"], document["schema"]) != (_KIND, _SCHEMA):
+            msg = f"Cell.load: {path} is no cell of this version, or damaged. {_AGAIN}"
             raise ArtefactError(msg)
         return cell
 
 
-_FIELDS = tuple(Cell.__dataclass_fields__)
+_AGAIN = "Delete it and run the study again"
 
 
 def finished(folder: str | Path) -> set[str]:
     """Return the ids of all finished cells."""
-    return {path.stem for path in Path(folder).glob("cells/*.json")}
+    return {path.stem for path in Path(folder).glob("cells/[!.]*.json")}
 
 
 def read_cells(folder: str | Path) -> list[Cell]:
@@ -192,30 +185,25 @@ def read_cells(folder: str | Path) -> list[Cell]:
             "Write one with: openset bench STUDY.yaml --out DIR"
         )
         raise FileNotFoundError(msg)
-    cells = [Cell.load(path) for path in (folder / "cells").glob("*.json")]
+    cells = [Cell.load(folder / "cells" / f"{one}.json") for one in finished(folder)]
     return sorted(cells, key=_place)
 
 
 def read_scores(path: str | Path) -> Scores:
-    """Read scores; the error for a damaged file says how to recompute it."""
+    """Read scores of a cell; the error for a damaged file says how to recompute it."""
     path = Path(path)
     try:
         return Scores.load(path)
     except ArtefactError as error:
         cell = path.parent.parent / "cells" / f"{path.stem}.json"
-        if not cell.exists():
-            raise
-        msg = f"{error}. To recompute it, delete {cell} and run the study again"
-        raise ArtefactError(msg) from error
+        if cell.exists():
+            error.add_note(f"To recompute it, delete {cell} and run the study again")
+        raise
 
 
 def results(folder: str | Path) -> Results:
     """Return the rows of all finished cells of a run folder."""
-    cells = read_cells(folder)
-    return Results(
-        (row for cell in cells for row in _rows(cell.key, cell.rows)),
-        better=directions(folder),
-    )
+    return Results(_results(read_cells(folder)), better=directions(folder))
 
 
 def directions(folder: str | Path) -> dict[str, str]:
@@ -235,8 +223,7 @@ def directions(folder: str | Path) -> dict[str, str]:
 
 def failures(folder: str | Path) -> list[dict[str, Any]]:
     """Return the records of failed cells: id, key, error, traceback."""
-    paths = sorted(Path(folder).glob("failed/*.json"))
-    return [_json(path) for path in paths]
+    return [_json(path) for path in sorted(Path(folder).glob("failed/[!.]*.json"))]
 
 
 def _place(cell: Cell) -> tuple[Any, ...]:
@@ -244,43 +231,20 @@ def _place(cell: Cell) -> tuple[Any, ...]:
     return (*names, *(cell.key.get(name, 0) for name in _NUMBERS), cell.id)
 
 
-def _rows(
-    key: Mapping[str, Any], rows: Iterable[Mapping[str, Any]]
-) -> Iterable[Result]:
-    of_key: dict[str, Any] = {name: key[name] for name in _NAMES}
-    of_key |= {name: int(key.get(name, 0)) for name in _NUMBERS}
-    for row in rows:
-        try:
-            yield Result(
-                **of_key,
-                metric=row["metric"],
-                value=row["value"],
-                n=row.get("n", 0),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            msg = (
-                f"Cell {identity(key)}: rows must have a metric and a number as value, "
-                f"got {row}. Delete the cell and run the study again"
-            )
-            raise ArtefactError(msg) from error
+def _results(cells: Iterable[Cell]) -> Iterable[Result]:
+    for cell in cells:
+        of_key = {name: cell.key[name] for name in _NAMES}
+        of_key |= {name: cell.key.get(name, 0) for name in _NUMBERS}
+        for row in cell.rows:
+            about = {
+                name: row[name] for name in ("metric", "value", "n") if name in row
+            }
+            yield Result(**of_key, **about)
 
 
 def _json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except ValueError as error:
-        msg = f"{path} is not JSON ({error}). Delete it and run the study again"
+        msg = f"{path} is not JSON ({error}). {_AGAIN}"
         raise ArtefactError(msg) from error
-
-
-def _document(path: Path) -> dict[str, Any]:
-    document = _json(path)
-    kind = document.get("kind") if isinstance(document, dict) else None
-    schema = document.get("schema") if isinstance(document, dict) else None
-    if kind != _KIND or schema != _SCHEMA:
-        msg = (
-            f"Cell.load: {path} must be an {_KIND} of schema {_SCHEMA}, got {kind} of "
-            f"schema {schema}. Upgrade openset to read newer files"
-        )
-        raise ArtefactError(msg)
-    return document

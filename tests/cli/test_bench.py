@@ -7,8 +7,8 @@ import pytest
 from openset import bench, runs
 from openset.bench import named
 from openset.results import Results
-from tests.unit.bench.made_outputs import made
-from tests.unit.bench.studies import SMALL
+from tests.bench.made_outputs import made
+from tests.bench.studies import SMALL
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TREE = b"{kind: sklearn, estimator: sklearn.tree.DecisionTreeClassifier}"

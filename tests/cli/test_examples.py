@@ -13,7 +13,7 @@ from openset import Outputs, Rejector, detectors, protocols
 from openset.bench import named
 from openset.cli import app
 from openset.runs import Cell
-from tests.unit.bench.made_outputs import made
+from tests.bench.made_outputs import made
 
 PROGRAMS = ("openset", "curl", "torchrun")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from openset import bench, runs, trackers
+from openset import trackers
 from tests.waiting import wait_until
 
 STUDY = b"""
@@ -40,25 +40,6 @@ def test_a_run_that_is_started_again_is_continued(tmp_path, mlflow):
     assert found.data.params["recipe.lr"] == "0.1"
     assert found.data.params["a_b_"] == "1"
     assert len(found.data.params["classes"]) == 500
-
-
-def test_a_study_logs_every_cell_once(tmp_path, mlflow):
-    study = bench.parse(STUDY, "study.yaml")
-    bench.run(study, tmp_path / "run", backend="sequential", log_to="mlflow")
-    grown = bench.parse(STUDY.replace(b"energy]", b"energy, knn]"), "study.yaml")
-    bench.run(grown, tmp_path / "run", backend="sequential", log_to="mlflow")
-    client = mlflow.MlflowClient()
-    experiment = client.get_experiment_by_name("ours").experiment_id
-    logged = {
-        run.data.params["detector"]: run for run in client.search_runs([experiment])
-    }
-    cells = runs.read_cells(tmp_path / "run")
-    assert len(logged) == len(cells) == 3
-    for cell in cells:
-        values = {row["metric"]: row["value"] for row in cell.rows}
-        found = logged[cell.key["detector"]].data.metrics
-        assert found["openauc"] == values["openauc"]
-        assert len(found) >= len(values)
 
 
 def test_wandb_keeps_an_offline_run(tmp_path, monkeypatch):

@@ -3,39 +3,26 @@
 A study runs all combinations of protocols, models, detectors and seeds of a file.
 :mod:`openset.bench.named` scores outputs of a network on a benchmark such as OpenOOD.
 
+=================  ==================================================================
+study.py           `Study`, what is run; `read` a file
+plan.py            `plan`: every network and cell, each with a key
+run.py             `run` what is not finished, in processes or on a Ray cluster
+protocols.py       the classes that are drawn, and the samples of a network
+networks.py        networks are trained, and their outputs saved
+cells.py           a detector on the outputs of a network: threshold, metrics
+dependencies.py    hashes of plug-ins and data files: what changed is done again
+named.py           benchmarks by name
+=================  ==================================================================
+
 Needs the extra `bench` (pydantic, pyyaml); a Ray cluster needs `cluster`.
 """
 
-from openset import _extras
+from openset._optional import needs
 
-with _extras.importing("openset.bench", "bench"):
+with needs("bench"):
     from openset.bench import named
-    from openset.bench._estimate import Estimate, estimate, n_workers
-    from openset.bench._models import fit as fit_model
-    from openset.bench._plan import Plan, plan
-    from openset.bench._progress import live_progress
-    from openset.bench._provenance import Provenance
-    from openset.bench._read import parse, read
-    from openset.bench._run import Done, NoGPUError, run
-    from openset.bench._study import MLPModel, Study
-    from openset.bench._test_splits import of_labels as test_splits
+    from openset.bench.plan import plan
+    from openset.bench.run import Done, NoGPUError, run
+    from openset.bench.study import Study, parse, read
 
-__all__ = [
-    "Done",
-    "Estimate",
-    "MLPModel",
-    "NoGPUError",
-    "Plan",
-    "Provenance",
-    "Study",
-    "estimate",
-    "fit_model",
-    "live_progress",
-    "n_workers",
-    "named",
-    "parse",
-    "plan",
-    "read",
-    "run",
-    "test_splits",
-]
+__all__ = ["Done", "NoGPUError", "Study", "named", "parse", "plan", "read", "run"]

@@ -79,14 +79,15 @@ def command(
         return
     of_benchmarks = outputs or detector or partial
     refuse(of_benchmarks, "--outputs, -d and --partial are for a named benchmark")
-    plan = bench.plan(bench.read(path))
     if dry_run:
+        plan = bench.plan(bench.read(path), root=root)
         finished = openset.runs.finished(out) if out else set()
         keys = ("protocol", "model", "method")
-        cells = Counter(tuple(task.key[k] for k in keys) for task in plan.tasks)
+        cells = Counter(tuple(task.key[k] for k in keys) for task in plan)
         rows = (dict(zip(keys, of, strict=True)) | {"cells": cells[of]} for of in cells)
         table(rows, "Plan")
-        n_done, n_networks = len(plan.ids & finished), len(plan.networks())
+        n_done = len({task.id for task in plan} & finished)
+        n_networks = len({task.network.id for task in plan})
         say(f"{len(plan)} cells on {n_networks} networks, {n_done} finished")
         return
     out = need(out, "--out must be given: the run folder of the study")
@@ -99,8 +100,7 @@ def command(
         backend=backend,
         jobs=jobs,
         root=root,
-        shard=(int(number), int(n)) if shard else None,
-        watch=bench.live_progress,
+        shard=(int(number), int(n)) if shard else (1, 1),
     )
     if not shard:
         _leaderboards(out, [row.key for row in bench.read(path).rows()])

@@ -60,7 +60,6 @@ def command(
             outputs=outputs,
             backend=backend,
             jobs=jobs,
-            watch=openset.bench.live_progress,
         )
     except (OSError, ValueError, ImportError) as error:  # data that cannot be had
         text = "\n".join([f"error: {error}", *getattr(error, "__notes__", ())])

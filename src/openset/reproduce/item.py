@@ -4,6 +4,7 @@ import functools
 import json
 import math
 import pkgutil
+import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Self
 
-from openset import _check, _io
+from openset import _check, _io, runs
 
 _HERE = resources.files("openset.reproduce")
 _PAPERS = {"openauc": "OpenAUC", "class": "class imbalance", "postmax": "PostMax"}
@@ -239,7 +240,7 @@ def run(
     item, out = _table()[name], Path(out)
     outputs = None if outputs is None else Path(outputs)
     root = None if root is None else Path(root)
-    provenance = bench.Provenance()
+    started = time.time()
     out.mkdir(parents=True, exist_ok=True)
     make = pkgutil.resolve_name(f"openset.reproduce.{item.make}")
     try:
@@ -255,20 +256,15 @@ def run(
         draw(out / f"{title}.png")
     given = "" if outputs is None else f" --outputs {outputs.name}"
     about = {key: getattr(item, key) for key in ("name", "paper", "number", "what")}
-    machine = provenance.record(seed=0, protocol_hash="")
     result = about | {
         "command": f"openset reproduce {name}{given}",
         "tables": [asdict(table) for table in found.tables],
         "figures": [f"{title}.png" for title in found.figures],
         "notes": list(found.notes),
-        # An item has several seeds and protocols, or none.
-        "provenance": {k: machine[k] for k in machine if k not in _OF_A_CELL},
+        "provenance": runs.provenance(started),
     }
     page = f"# {item.paper}: {item.number}\n\n{item.what}\n\n{found.markdown()}\n"
     _io.put(out / "page.md", page)
     text = json.dumps(result, indent=1, ensure_ascii=False)
     _io.put(out / "results.json", f"{text}\n")  # last: the item is finished
     return found
-
-
-_OF_A_CELL = ("seed", "protocol_hash")

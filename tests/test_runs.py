@@ -1,7 +1,5 @@
 """The run folder: cells survive the round trip, damage is named."""
 
-import json
-
 import pytest
 
 from openset import ArtefactError, Scores
@@ -67,18 +65,15 @@ def test_a_half_written_temporary_file_is_no_cell(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ('{"kind": "open', "is not JSON"),
-        ("[]", "must be an openset.Cell of schema 1, got None"),
-        ('{"kind": "openset.Cell", "schema": 2}', "got openset.Cell of schema 2"),
-        ('{"kind": "openset.Cell", "schema": 1, "rows": []}', "is not a cell"),
-    ],
+    "text",
+    ["[]", '{"kind": "openset.Cell", "schema": 2}', '{"kind": "open', "edited"],
 )
-def test_a_damaged_cell_is_named(tmp_path, text, said):
-    (tmp_path / "cells").mkdir()
-    (tmp_path / "cells" / "0.json").write_text(text)
-    with pytest.raises(ArtefactError, match=said):
+def test_a_damaged_cell_is_named(tmp_path, text):
+    path = a_cell().save(tmp_path)
+    if text == "edited":
+        text = path.read_text().replace('"msp"', '"better"')
+    path.write_text(text)
+    with pytest.raises(ArtefactError, match=rf"{path}.* Delete it and run the study"):
         read_cells(tmp_path)
 
 
@@ -87,28 +82,11 @@ def test_damaged_scores_of_a_cell_say_how_to_get_them_again(tmp_path):
     path = cell.save(tmp_path, scores=Scores(labels=[0], predicted=[0], known=[1.0]))
     damaged = tmp_path / "scores" / f"{cell.id}.npz"
     damaged.write_bytes(b"PK")
-    with pytest.raises(ArtefactError, match=f"delete {path} and run the study again"):
-        read_scores(damaged)
-    path.unlink()  # nothing a run would write again
     with pytest.raises(ArtefactError) as caught:
         read_scores(damaged)
-    assert "run the study" not in str(caught.value)
-
-
-def test_a_cell_whose_key_was_edited_is_refused(tmp_path):
-    path = a_cell().save(tmp_path)
-    document = json.loads(path.read_text())
-    document["key"]["detector"] = "better"
-    path.write_text(json.dumps(document))
-    with pytest.raises(ArtefactError, match="must have the id of its key"):
-        read_cells(tmp_path)
+    assert f"delete {path} and run the study again" in caught.value.__notes__[-1]
 
 
 def test_what_is_no_run_folder_says_how_to_make_one(tmp_path):
     with pytest.raises(FileNotFoundError, match="openset bench"):
         read_cells(tmp_path)
-
-
-def test_a_key_without_its_names_is_refused():
-    with pytest.raises(TypeError, match="Cell: model must be a string, got None"):
-        Cell(key={"protocol": "p"}, rows=[])

@@ -12,9 +12,13 @@ calibrate: {surrogate: mixup}
 """
 
 
-def small(extra=b""):
-    """Return a study of six cells on two networks."""
-    return parse(SMALL + extra, "study.yaml")
+def small(*changes):
+    """Return a study of six cells on two networks, with changes of its text."""
+    text = SMALL
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return parse(text, "study.yaml")
 
 
 def contents(folder):
@@ -22,14 +26,13 @@ def contents(folder):
     return {cell.id: cell.to_json(provenance=False) for cell in read_cells(folder)}
 
 
-def fatal(text=SMALL, *, mark="", node=False):
-    """Return the text of a study with one more detector, which kills its process.
+def fatal(*, mark="", node=False):
+    """Return the study with one more detector, which kills its process.
 
-    With a `mark` only the first of them: see :mod:`tests.unit.bench.fatal`. With `node`
-    the Ray node of the process, too.
+    With a `mark` only the first of them: see :mod:`tests.bench.fatal`. With `node` the
+    Ray node of the process, too.
     """
     label = "fatal node" if node else "fatal"
-    name = "tests.unit.bench.fatal:Fatal"
     more = f'label: {label}, mark: "{mark}", node: {str(node).lower()}'
-    one = f'{{name: "{name}", {more}}}'
-    return text.replace(b"[msp,", b"[msp, " + one.encode() + b",")
+    one = f'{{name: "tests.bench.fatal:Fatal", {more}}}'
+    return small((b"[msp,", b"[msp, " + one.encode() + b","))

@@ -12,7 +12,7 @@ from openset import Outputs, datasets, detectors, protocols
 from openset._types import ArtefactError
 from openset.bench import named
 from openset.results import Results
-from tests.unit.bench.made_outputs import made
+from tests.bench.made_outputs import made
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """A detector that kills the process it is fitted in: a lost worker, at a chosen point.
 
-Studies name it as ``tests.unit.bench.fatal:Fatal``.
+Studies name it as ``tests.bench.fatal:Fatal``.
 """
 
 import os

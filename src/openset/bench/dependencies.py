@@ -1,0 +1,80 @@
+"""What cells depend on besides the study: code from elsewhere, and files of data.
+
+A key holds hashes of them, so that a cell is done again after one has changed.
+"""
+
+import hashlib
+import inspect
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from openset import _plugins, datasets
+from openset._version import __version__
+
+_FEW, _END = 1000, 1 << 16  # of so many files the last bytes are read as well
+
+
+def code(used: Mapping[str, Any]) -> dict[str, str]:
+    """Return the version, and the plug-ins among these: ``module:Name`` and a hash."""
+    return {"openset": __version__} | {
+        name: _described(one)
+        for name, one in used.items()
+        if not _plugins.is_built_in(one)
+    }
+
+
+def data(names: Iterable[str], base: Path) -> dict[str, str]:
+    """Return plug-ins and files among data sets; of others the version says enough."""
+    found = {}
+    for name in filter(None, names):
+        if not datasets.is_name(name):
+            found[name] = content(base / name)
+        elif not (info := datasets.info(name)).is_built_in:
+            found[name] = _described(info)
+    return found
+
+
+def know(key: Mapping[str, Any]) -> None:
+    """Import the plug-ins of a key, as a worker did not register them."""
+    for text in key["code"].values():
+        if ":" in text:
+            _plugins.imported(text.partition(" ")[0], caller="bench")
+    for name, text in key["data"].items():
+        if ":" in text and ":" not in name:
+            loader = _plugins.imported(text.partition(" ")[0], caller="bench")
+            datasets.register(name, loader)
+
+
+def _described(plugin: Any) -> str:
+    function = getattr(plugin, "function", plugin)
+    return f"{_plugins.reference(plugin)} {_source(function)}"
+
+
+@cache  # what was imported stays as it was, whatever happens to its file
+def _source(plugin: Any) -> str:
+    """Hash the module of a plug-in: its helpers count, too."""
+    places: tuple[Any, ...] = (inspect.getmodule(plugin), plugin)
+    for one in places:
+        with suppress(OSError, TypeError):  # a notebook is no file
+            return hashlib.sha256(inspect.getsource(one).encode()).hexdigest()[:12]
+    return "unknown"
+
+
+def content(path: Path) -> str:
+    """Hash the names, sizes and ends of a file, or of all files of a folder.
+
+    The end of a ``.npz`` has checksums of all its arrays.
+    """
+    files = [path, *sorted(path.rglob("*"))]
+    digest = hashlib.sha256()
+    for file in (one for one in files if one.is_file()):
+        size = file.stat().st_size
+        digest.update(f"{file.relative_to(path.parent)} {size}\n".encode())
+        if len(files) <= _FEW:
+            with file.open("rb") as stream:
+                stream.seek(max(size - _END, 0))
+                digest.update(stream.read())
+    return digest.hexdigest()[:12]

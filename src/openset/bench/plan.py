@@ -1,0 +1,128 @@
+"""The plan of a study: every network and every cell, each with a key."""
+
+import json
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from openset import _plugins, datasets, detectors, runs
+from openset._optional import optional
+from openset.bench import dependencies, protocols
+from openset.bench.cells import Task
+from openset.bench.networks import Network
+from openset.bench.study import (
+    PUBLISHED,
+    Component,
+    NetworkModel,
+    Study,
+    data_of,
+    noting,
+)
+
+
+def plan(study: Study, *, root: str | Path | None = None) -> list[Task]:
+    """List every cell of a study, network by network.
+
+    Data sets are read from `root`, as protocols are drawn from their classes.
+
+    Examples
+    --------
+    >>> from openset.bench import parse
+    >>> text = b'''
+    ... protocols: [{kind: holdout, data: digits, known: 6, unknown: 4, repeats: 2}]
+    ... models: [{kind: mlp}]
+    ... detectors: [msp, energy, {name: knn, k: 5}]
+    ... seeds: 2'''
+    >>> made = plan(parse(text, "study.yaml"))
+    >>> len(made), len({task.network.id for task in made})
+    (12, 4)
+    """
+    base = study.base.resolve()
+    with _plugins.searching(base, Path.cwd()):
+        return list(_tasks(study, base, Path(root or datasets.default_root())))
+
+
+def _tasks(study: Study, base: Path, root: Path) -> Iterator[Task]:
+    measured = {row.key: row for row in study.rows()}
+    used = [(one, _parts(one), one.recipe()) for one in study.detectors]
+    wanted = study.calibrate and study.calibrate.model_dump()
+    for network in [*_trained(study, base, root), *_saved(study, base)]:
+        n = (network.saved or network.protocol).n_tests
+        for (detector, parts, recipe), split in product(used, range(n)):
+            if detector.name == PUBLISHED and not isinstance(
+                network.model, NetworkModel
+            ):
+                continue  # only training methods have a published score
+            key = network.key | {
+                "detector": detector.title,
+                "code": network.key["code"] | dependencies.code(parts | measured),
+                "recipe": _digest(network.key["recipe"], recipe, wanted, study.threads),
+            }
+            key |= {"split": split} if n > 1 else {}
+            yield Task(key=key, network=network, detector=detector, split=split)
+
+
+def _parts(detector: Component) -> dict[str, Any]:
+    """Return the class of a detector by name, and those of its parts."""
+    if detector.name == PUBLISHED:
+        return {}
+    made = detectors.make(detector.name, **detector.params)
+    return {one.name: type(one) for one in made.recipes} | {detector.name: type(made)}
+
+
+def _trained(study: Study, base: Path, root: Path) -> Iterator[Network]:
+    for (n, entry), model in product(enumerate(study.protocols), study.models):
+        is_network = isinstance(model, NetworkModel)
+        # Training methods apply to networks only; other models train in their own way.
+        methods = study.methods if is_network else [None]
+        negatives = getattr(model, "negatives", "")
+        names = [*data_of(entry), getattr(entry, "path", ""), negatives]
+        data = dependencies.data(names, base)
+        with noting(f"protocols[{n}]"):
+            drawn = enumerate(protocols.draw(entry, base, root))
+        every = product(drawn, range(entry.folds), methods, study.seeds)
+        for (i, protocol), fold, method, seed in every:
+            recipes = [one and one.recipe() for one in (entry, model, method)]
+            key = {
+                "protocol": entry.title,
+                "repeat": i * entry.folds + fold,
+                "model": model.title,
+                "method": "" if method is None else method.title,
+                "detector": "",
+                "seed": seed,
+                "code": dependencies.code(_trainer(method)),
+                "data": data,
+                "recipe": _digest(*recipes, study.threads),
+            }
+            yield Network(
+                key=key,
+                entry=entry,
+                protocol=protocol,
+                fold=fold,
+                model=model,
+                method=method,
+            )
+
+
+def _trainer(method: Component | None) -> dict[str, Any]:
+    """Return the class of a training method by name, if there is one."""
+    if method is None:
+        return {}
+    train: Any = optional("openset.train", "torch")
+    return {method.name: train.methods.find(method.name)}
+
+
+def _saved(study: Study, base: Path) -> Iterator[Network]:
+    for saved in study.outputs:
+        names = ("repeat", "model", "method", "seed")
+        key = {name: getattr(saved, name) for name in names}
+        key |= {"protocol": saved.name, "detector": "", "code": dependencies.code({})}
+        key |= {"data": {saved.path: dependencies.content(base / saved.path)}}
+        recipe = _digest(saved.model_dump())
+        yield Network(key=key | {"recipe": recipe}, saved=saved)
+
+
+def _digest(*recipe: Any) -> str:
+    # Tuples equal lists, and the order of keys does not matter.
+    return runs.identity({"recipe": json.loads(json.dumps(recipe, default=str))})

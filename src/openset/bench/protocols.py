@@ -1,0 +1,176 @@
+"""The protocols of a study, and the samples they select from data sets."""
+
+import os
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+
+from openset import _check, datasets, protocols
+from openset.bench.study import (
+    Entry,
+    Holdout,
+    NamedClasses,
+    Operational,
+    Outlier,
+    ProtocolFile,
+    PublishedSplits,
+    data_of,
+)
+from openset.datasets import Cut, Dataset
+from openset.protocols import Protocol
+
+
+def draw(entry: Entry, base: Path, root: Path) -> list[Protocol]:
+    """Return the protocols of an entry, one per draw, named after it."""
+    found = [
+        replace(
+            protocol,
+            name=f"{entry.title}/{i}",
+            validation=entry.validation or protocol.validation,
+            n_tests=protocol.n_tests if entry.folds == 1 else 1,
+        )
+        for i, protocol in enumerate(_drawn(entry, base, root))
+    ]
+    for protocol in found:
+        _sources(entry, protocol)  # refuses other data that would not be read
+    return found
+
+
+def _drawn(entry: Entry, base: Path, root: Path) -> list[Protocol]:
+    if isinstance(entry, PublishedSplits):
+        every = entry.splits == "all"
+        splits = protocols.splits(entry.split_of) if every else entry.splits
+        return [protocols.published(entry.split_of, split) for split in splits]
+    if isinstance(entry, ProtocolFile):
+        found = protocols.load(base / entry.path)
+        return [found] if isinstance(found, Protocol) else list(found)
+    data = _load(entry.data, base, root)
+    other = _load(entry.unknown_data, base, root) if entry.unknown_data else data
+    if isinstance(entry, NamedClasses):
+        return [_named(entry, data, other)]
+    many = {"repeats": entry.repeats, "rng": entry.rng}  # type: ignore[attr-defined]
+    if isinstance(entry, Holdout):
+        return list(protocols.holdout(data, entry.known, entry.unknown, **many))
+    if isinstance(entry, Operational):
+        sizes = entry.known, entry.surrogate, entry.unknown
+        tests = {"n_tests": entry.n_tests, "unknowns": entry.unknowns}
+        many |= tests | {"validation": entry.validation}
+        return list(protocols.operational(data, *sizes, **many))
+    assert isinstance(entry, Outlier)  # noqa: S101  # for mypy
+    # Omniglot has different classes for training and test: draw from the test classes.
+    pool = SimpleNamespace(classes=_tested(other), label_set=other.label_set)
+    return list(protocols.outlier(data, pool, entry.known, entry.unknown, **many))
+
+
+def _tested(data: Dataset) -> list[str]:
+    """Names of the classes that occur in the test part."""
+    rows = data.parts.get("test", np.arange(len(data)))
+    found = np.unique(data.labels[rows])
+    return [data.classes[i] for i in found[found >= 0]]
+
+
+def _named(entry: NamedClasses, data: Dataset, other: Dataset) -> Protocol:
+    is_one = other is data
+    known, unknown = entry.known, entry.unknown
+    if known == "all":
+        taken = [*entry.surrogate, *(unknown if is_one else [])]
+        numbers = {data.number(c) for c in taken}
+        known = [c for i, c in enumerate(data.classes) if i not in numbers]
+    if unknown == "all":
+        taken = [*entry.surrogate, *known] if is_one else []
+        numbers = {data.number(c) for c in taken}
+        unknown = [c for c in _tested(other) if other.number(c) not in numbers]
+    return Protocol(
+        known=tuple(known),
+        unknown=tuple(unknown),
+        surrogate=tuple(entry.surrogate),
+        source=data.label_set,
+        unknown_source="" if is_one else other.label_set,
+        seed=entry.rng,
+    )
+
+
+def _sources(entry: Entry, protocol: Protocol) -> dict[str, str]:
+    """Return the data set of the known classes and those of the other parts."""
+    names = {"known": entry.data or protocol.source}
+    for part in ("unknown", "negative", "surrogate"):
+        given = getattr(entry, f"{part}_data", "")
+        source = protocol.source_of(part)
+        if not getattr(protocol, part):
+            continue
+        if source != protocol.source:
+            names[part] = given or source
+        elif given not in ("", names["known"]):
+            rule = f"left out: the {part} classes are classes of {names['known']}"
+            remedy = "If these are two data sets, give their files different names"
+            _check.fail("bench", f"{part}_data", rule, given, remedy)
+    return names
+
+
+def cut(
+    entry: Entry,
+    protocol: Protocol,
+    base: Path,
+    root: Path,
+    *,
+    fold: int = 0,
+    negatives: str = "",
+) -> Cut:
+    """Return the samples of one protocol, limited to the number the entry allows.
+
+    The test part is whole. With folds, the official parts are merged and divided anew;
+    `fold` is the one that is tested. `negatives` is a data set of negatives.
+    """
+    names = _sources(entry, protocol)
+    # A protocol may come from a file, which must not decide what code is imported.
+    own = data_of(entry)
+    sets = {part: _load(n, base, root, imports=n in own) for part, n in names.items()}
+    known = sets.pop("known")
+    if not known.parts:  # a folder of classes: as `openset train` does
+        known = known.with_parts(test=0.3, rng=0)
+    if negatives:
+        other = _load(negatives, base, root)
+        if other.label_set and other.label_set == known.label_set:
+            paths = base / negatives, base / names["known"]
+            _check.need_same_file(*paths, caller="bench")
+            other = known
+        protocol = datasets.with_negatives(protocol, known, other)
+        sets |= {} if other is known else {"negative": other}
+    if entry.folds == 1:
+        whole = datasets.cut(known, replace(protocol, n_tests=1), **sets)
+    else:
+        n, how = entry.folds, entry.unknowns
+        whole = datasets.folds(known, protocol, n, unknowns=how, **sets)[fold]
+    seed = protocol.seed
+    tests = tuple(test.at_most(entry.max_test, seed=seed) for test in whole.tests)
+    train = whole.train.at_most(entry.max_train, seed=seed)
+    return replace(whole, train=train, tests=tests)
+
+
+def _load(name: str, base: Path, root: Path, *, imports: bool = True) -> Dataset:
+    if datasets.is_name(name):
+        return _loaded(name, str(root), imports, ())
+    return _loaded(str(base / name), str(root), imports, _times(base / name))
+
+
+def _times(path: Path) -> tuple[int, ...]:
+    """Return when a file, or any folder in a folder, was last changed."""
+    if not path.is_dir():
+        return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else ()
+    return tuple(Path(one).stat().st_mtime_ns for one, *_ in os.walk(path))
+
+
+# A worker uses the same data sets again and again; a protocol joins at most four.
+# Images in files are read anew every time: of a folder, only the list is kept.
+@lru_cache(maxsize=4)
+def _loaded(
+    name: str,
+    root: str,
+    imports: bool,  # noqa: FBT001  # a key
+    times: tuple[int, ...],
+) -> Dataset:
+    del times  # part of the key: a file that was changed is read again
+    return datasets.load(name, root, imports=imports)

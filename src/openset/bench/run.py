@@ -1,0 +1,303 @@
+"""`run`: run the unfinished cells of a study.
+
+Each network and each cell is named by the hash of its key and written in one step;
+that its file exists means that it is finished. So a run can be stopped, resumed,
+extended and divided among machines without any other record.
+"""
+
+import json
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from openset import _backends, _check, _io, _locks, datasets, metrics, runs
+from openset._optional import optional
+from openset._progress import bar
+from openset.bench import cells, networks
+from openset.bench.cells import Task
+from openset.bench.networks import Errors, Network, Place
+from openset.bench.plan import plan
+from openset.bench.study import Study, check, read
+from openset.protocols import Draws
+
+
+@dataclass(frozen=True)
+class Done:
+    """Result of a run: numbers of all cells, of those run now, and the failed ones.
+
+    `again` says which code or data changed, for how many of the cells.
+    """
+
+    folder: Path
+    n_cells: int
+    n_run: int
+    failed: tuple[dict[str, Any], ...]
+    again: str = ""
+
+    def __str__(self) -> str:
+        finished = self.n_cells - len(self.failed)
+        failed = f", {len(self.failed)} failed" if self.failed else ""
+        text = f"{finished} of {self.n_cells} cells in {self.folder}"
+        return f"{text} ({self.n_run} run now{failed}){self.again}"
+
+
+class NoGPUError(ValueError):
+    """A network asks for a GPU, and this machine has none."""
+
+
+def run(
+    study: Study | str | Path,
+    out: str | Path,
+    *,
+    backend: str = "loky",
+    jobs: int = -1,
+    root: str | Path | None = None,
+    shard: tuple[int, int] = (1, 1),
+) -> Done:
+    """Run a study; cells finished in `out` are not run again.
+
+    Networks come first, each trained once and kept in ``networks/``; then the cells,
+    one detector each. A cell that fails is recorded in ``failed/`` and does not stop
+    the others. A worker that dies is replaced; its cells are run again, alone, and
+    count as failed if it dies again. Cells whose code or data changed since (a plug-in,
+    a file, the version of openset) are done again.
+
+    Parameters
+    ----------
+    study
+        A study, or the path of its file.
+    out
+        The run folder (:mod:`openset.runs`); every worker must have access to it.
+    backend
+        ``"loky"`` (processes of this machine), ``"ray"`` (a running cluster, that of
+        ``RAY_ADDRESS``) or ``"sequential"``.
+    jobs
+        Number of workers; -1 for all cores of this machine or of the cluster.
+    root
+        Folder of the data sets; by default `datasets.default_root`.
+    shard
+        Run only this part of the study: (3, 8) is the third of eight. Shards write to
+        the same folder and may run at the same time; a run without `shard` then runs
+        what is left and writes the results.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from openset.bench import parse
+    >>> study = parse(b\'\'\'
+    ... protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
+    ... models: [{kind: logistic}]
+    ... detectors: [msp, energy]\'\'\', "study.yaml")
+    >>> with tempfile.TemporaryDirectory() as out:
+    ...     first = run(study, out, backend="sequential")
+    ...     again = run(study, out, backend="sequential")
+    ...     first.n_run, again.n_run, len(runs.results(out).where(metric="auroc"))
+    (2, 0, 2)
+    """
+    _backends.check(backend, jobs)
+    if isinstance(study, Study):
+        check(study)
+        content = study.model_dump(mode="json", exclude_defaults=True)
+        name, text = "study.yaml", yaml.safe_dump(content, sort_keys=False).encode()
+    else:
+        name, text = f"study{Path(study).suffix}", Path(study).read_bytes()
+        study = read(study)
+    keys = dict.fromkeys((study.headline, *study.metrics))
+    found = [(key, metrics.get(key)) for key in keys]
+    place = Place(
+        study=study.at(study.base.resolve()),
+        run=Path(out).resolve(),
+        root=Path(root or datasets.default_root()).resolve(),
+        here=Path.cwd(),
+        # A module beside the study is imported by workers: they take its name.
+        metrics=tuple(
+            key if ":" in key else row
+            for key, row in found
+            if row.kind != "operational"
+        ),
+    )
+    every = plan(study, root=root)
+    mine = _part(every, shard)
+    with _owned(place.run, shard):
+        with _locks.locked(place.run / ".lock"):  # other shards may begin as well
+            again = _adopt(place, every)
+            _io.put(place.run / name, text)
+        done = _finished(place)
+        left = [task for task in mine if task.id not in done]
+        for task in left:  # also cells that lack a metric
+            for part in ("failed", "cells"):
+                (place.run / part / f"{task.id}.json").unlink(missing_ok=True)
+        where = {"backend": backend, "jobs": jobs}
+        _train(left, place, where)
+        ready = [task for task in left if not _failed(place, task).exists()]
+        fits: dict[tuple[Path, str], list[Task]] = {}
+        for task in ready:
+            key = place.of(task.network), task.detector.title
+            fits.setdefault(key, []).append(task)
+        groups = list(fits.values())
+        for task, *error in _each(cells.make, groups, place, **where):
+            if task.id not in runs.finished(place.run):
+                _fail(place, task, *error)
+        if shard == (1, 1):
+            _conclude(place)
+    ids = {task.id for task in left}
+    failed = tuple(one for one in runs.failures(place.run) if one["id"] in ids)
+    return Done(place.run, len(mine), len(left) - len(failed), failed, again)
+
+
+def _part(every: list[Task], shard: tuple[int, int]) -> list[Task]:
+    """Return the cells of one shard: with their networks, so that each has one owner.
+
+    Cells on saved outputs need no network, and are dealt one by one.
+    """
+    number, n = shard
+    if not 1 <= number <= n:
+        _check.fail("bench", "shard", "i/n with 1 <= i <= n", f"{number}/{n}")
+    units = [task.id if task.network.saved else task.network.id for task in every]
+    places = {unit: i for i, unit in enumerate(dict.fromkeys(units))}
+    pairs = zip(every, units, strict=True)
+    return [task for task, unit in pairs if places[unit] % n == number - 1]
+
+
+@contextmanager
+def _owned(run: Path, shard: tuple[int, int]) -> Iterator[None]:
+    """Lock one shard of the run folder, or the whole, against a second run."""
+    number, n = shard
+    busy = f"bench: {run} is in use by another run. Wait, or choose another --out"
+    with _locks.locked(run / ".locks" / f"{number}-of-{n}", busy=busy):
+        for path in (run / ".locks").glob("*-of-*"):
+            if not path.name.endswith(f"-of-{n}"):
+                with _locks.locked(path, busy=busy):
+                    pass
+        yield
+
+
+def _adopt(place: Place, every: list[Task]) -> str:
+    """Write the protocols; remove cells whose code or data changed.
+
+    A study may grow. A folder with other cells is refused. Returns what changed.
+    """
+    planned = {_lasting(task.key): task for task in every}
+    old, ids = place.run / "cells", {task.id for task in every}
+    found = runs.read_cells(place.run) if old.is_dir() else []
+    found = [cell for cell in found if cell.id not in ids]
+    n_lost = sum(_lasting(cell.key) not in planned for cell in found)
+    if n_lost:
+        rule, got = "new or the folder of this study", f"{n_lost} cells of another"
+        _check.fail("bench", str(place.run), rule, got, "Choose another --out")
+    changed = set()
+    for cell in found:
+        new, was = planned[_lasting(cell.key)].key, cell.key
+        for part in _CHANGING:
+            changed |= {name for name, _ in new[part].items() ^ was[part].items()}
+        for folder in ("calibration", "scores", "cells"):
+            for path in (place.run / folder).glob(f"{cell.id}.*"):
+                path.unlink(missing_ok=True)  # another shard may do so, too
+    drawn = {p.name: p for task in every if (p := task.network.protocol) is not None}
+    if drawn:
+        Draws(tuple(drawn.values())).save(place.run / "protocols.json")
+    names = ", ".join(sorted(changed))
+    return f", {len(found)} again because of a change of {names}" if found else ""
+
+
+_CHANGING = ("code", "data")
+
+
+def _lasting(key: Mapping[str, Any]) -> str:
+    """Return the id of a key without what may change from run to run."""
+    return runs.identity({n: key[n] for n in key if n not in _CHANGING})
+
+
+def _finished(place: Place) -> set[str]:
+    """Return the ids of the cells in which every metric of the study was asked for."""
+    wanted = {metrics.get(one).key for one in place.metrics}
+    found = runs.read_cells(place.run) if (place.run / "cells").is_dir() else []
+    return {one.id for one in found if wanted <= set(one.provenance["metrics"])}
+
+
+def _train(tasks: list[Task], place: Place, where: Mapping[str, Any]) -> None:
+    """Train the networks that cells need; if one fails, so do its cells."""
+    waiting: dict[str, list[Task]] = {}
+    missing: dict[str, Network] = {}
+    for task in tasks:
+        waiting.setdefault(task.network.id, []).append(task)
+        if task.network.saved is None and not place.of(task.network).exists():
+            missing[task.network.id] = task.network
+    groups: dict[tuple[float, str], list[Network]] = {}
+    for one in missing.values():
+        groups.setdefault((one.model.gpus, one.key["model"]), []).append(one)
+    for (gpus, _), some in groups.items():
+        if gpus and where["backend"] != "ray":
+            _need_gpu(gpus)
+        n = getattr(some[0].model, "together", 1)
+        chunks = [some[i : i + n] for i in range(0, len(some), n)]
+        ended = _each(networks.make, chunks, place, **where, n_gpus=gpus)
+        for one, error, trace in ended:
+            for task in waiting[one.id]:
+                _fail(place, task, f"its network failed: {error}", trace)
+
+
+def _need_gpu(gpus: float) -> None:
+    """Refuse to train networks on the CPU that ask for a GPU: it would take days."""
+    if not optional("torch", "torch").cuda.is_available():
+        rule = "0 on a machine where torch finds no GPU"
+        remedy = "To train on the CPU all the same, take gpus out of the study file"
+        _check.fail("bench", "gpus", rule, f"{gpus:g}", remedy, NoGPUError)
+
+
+def _each(
+    function: Callable[..., Errors],
+    groups: Sequence[Sequence[Any]],
+    place: Place,
+    **where: Any,
+) -> Iterator[tuple[Any, str, str]]:
+    """Call a function for every group; yield its items that failed, with the error."""
+    calls = [(group, place) for group in groups]
+    done = _backends.run(function, calls, **where)
+    title = function.__module__.rpartition(".")[2]
+    for number, errors, error, trace in bar(done, title, total=len(calls)):
+        for one in groups[number]:
+            if error:  # its process died
+                yield one, error, trace
+            elif one.id in errors:
+                yield one, *errors[one.id]
+
+
+def _failed(place: Place, task: Task) -> Path:
+    return place.run / "failed" / f"{task.id}.json"
+
+
+def _fail(place: Place, task: Task, error: str, trace: str) -> None:
+    record = {"id": task.id, "key": task.key, "error": error, "traceback": trace}
+    _io.put(_failed(place, task), json.dumps(record, indent=1))
+
+
+def _conclude(place: Place) -> None:
+    """Write results.csv, and study.json for the checks and the report."""
+    run, study = place.run, place.study
+    for name in (".*.????????", "*/.*.????????"):
+        for path in run.glob(name):  # of a run that was killed while it wrote
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    (run / "cells").mkdir(exist_ok=True)
+    runs.results(run).save(run / "results.csv")
+    document: dict[str, Any] = {
+        "headline": study.rows()[0].key,
+        "metrics": {
+            row.key: {"label": row.short, "better": row.better} for row in study.rows()
+        },
+        "thresholds": {
+            # A float, not the text "inf" of a cell: the checks compare with it.
+            cell.id: {"value": float(chosen["value"]), "method": chosen["method"]}
+            for cell in runs.read_cells(run)
+            if (chosen := cell.threshold) is not None
+        },
+    }
+    for key in ("name", "claim", "tuned_on"):
+        if value := getattr(study, key):
+            document[key] = value
+    _io.put(run / "study.json", json.dumps(document, indent=1))

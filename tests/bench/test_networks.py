@@ -1,0 +1,299 @@
+"""Networks of a study: trained once, on the right samples."""
+
+from importlib import import_module
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.neural_network import MLPClassifier
+
+from openset import Outputs, bench, datasets, metrics, protocols, runs
+from openset.bench import parse
+from openset.datasets import Dataset
+from tests.bench.studies import contents, small
+
+train = pytest.importorskip("openset.train", reason="trains networks")
+
+SETTINGS = {"recipe": "arpl", "epochs": 2, "lr": 0.02, "accelerator": "cpu"}
+
+
+def study(params="", methods="softmax", protocol="", scores="published", more=""):
+    listed = ", ".join(f"{key}: {value}" for key, value in SETTINGS.items())
+    entry = protocol or "{kind: holdout, data: digits, known: 4, unknown: 3}"
+    return parse(
+        f"""
+protocols: [{entry}]
+models: [{{kind: network, params: {{{listed}{params}}}}}]
+methods: [{methods}]
+detectors: [{scores}]
+{more}
+""".encode(),
+        "study.yaml",
+    )
+
+
+def run(made, out, **options):
+    return bench.run(made, out, **{"backend": "sequential"} | options)
+
+
+def cell_of(out, **key):
+    (found,) = [c for c in runs.read_cells(out) if key.items() <= c.key.items()]
+    return found
+
+
+def value(cell, metric):
+    return cell.results().where(metric=metric).column("value")[0]
+
+
+def test_networks_are_trained_by_the_training_package(tmp_path):
+    more = (
+        "calibrate: {objective: conformal, surrogate: none, options: {error_rate: 0.1}}"
+    )
+    entry = "{kind: holdout, data: digits, known: 6, unknown: 4, validation: 0.1}"
+    methods = "softmax, {name: openauc, weight: 0.2}"
+    made = study(", curves: true", methods, entry, "msp, published", more)
+    assert run(made, tmp_path).n_run == 4
+    own = cell_of(tmp_path, method="openauc(weight=0.2)", detector="msp")
+    assert [line["epoch"] for line in own.curve] == [1, 2]
+    assert own.curve[-1]["openauc_msp"] == pytest.approx(
+        value(own, "openauc"), abs=1e-6
+    )
+    # Softmax was published with the largest probability.
+    one, other = (
+        cell_of(tmp_path, method="softmax", detector=name)
+        for name in ("published", "msp")
+    )
+    for metric in ("openauc", "auroc", "oosa"):
+        assert value(one, metric) == pytest.approx(value(other, metric), abs=1e-3)
+
+
+def inverted(path, n):
+    digits = datasets.load("digits")
+    made = Dataset(
+        inputs=16 - digits.inputs[:n],
+        labels=np.zeros(n, int),
+        classes=["inverted"],
+        kind="table",
+        name="inverted",
+    )
+    made.save(path)
+    return made
+
+
+def test_workers_train_with_a_file_of_negatives_as_fit_does(tmp_path):
+    others = inverted(tmp_path / "others.npz", 50)
+    entry = "{kind: holdout, data: digits, known: 4, unknown: 3, validation: 0.1}"
+    made = study(", negatives: others.npz", "softmax, entropic", entry).at(tmp_path)
+    done = run(made, tmp_path / "run", backend="loky", jobs=2)
+    assert (done.n_run, done.failed) == (2, ())
+    for task in bench.plan(made):
+        network = task.network
+        # Softmax has no use for negatives: it is trained as ever.
+        more = {"negatives": others} if network.method.name == "entropic" else {}
+        expected = train.fit(
+            method=network.method.name, data=datasets.load("digits"),
+            protocol=network.protocol, progress=False, **SETTINGS, **more,
+        )  # fmt: skip
+        folder = tmp_path / "run" / "networks" / network.id
+        assert set(Outputs.load(folder / "negative").groups) == {"inverted"}
+        for part, wanted in expected.outputs.items():
+            found = Outputs.load(folder / part)
+            assert_array_equal(found.groups, wanted.groups)
+            close = {"rtol": 1e-4, "atol": 1e-5}  # one thread, or several
+            np.testing.assert_allclose(found.logits, wanted.logits, **close)
+    inverted(tmp_path / "others.npz", 40)
+    assert "others.npz" in run(made, tmp_path / "run").again
+
+
+def test_unused_classes_of_the_known_data_set_are_negatives(tmp_path):
+    run(study(", negatives: digits", "entropic"), tmp_path)
+    (folder,) = (tmp_path / "networks").iterdir()
+    (drawn,) = protocols.load(tmp_path / "protocols.json")
+    unused = set(datasets.load("digits").classes) - {*drawn.known, *drawn.unknown}
+    assert set(Outputs.load(folder / "negative").groups) == unused
+
+
+def test_negatives_that_cannot_be_had_fail_by_name(tmp_path):
+    folds = "{kind: holdout, data: digits, known: 4, unknown: 3, folds: 2}"
+    for i, (made, words) in enumerate(
+        [
+            (study("", "entropic"), "negative"),
+            (
+                study(", negatives: digits", "entropic", folds),
+                "known and unknown class",
+            ),
+        ]
+    ):
+        failed = run(made, tmp_path / str(i)).failed
+        assert failed
+        assert words in failed[0]["error"]
+
+
+def test_training_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
+    def stop(_run):
+        msg = "stopped"
+        raise RuntimeError(msg)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(import_module("openset.train.fit"), "_finished", stop)
+        assert len(run(study(), tmp_path).failed) == 1
+    assert len(list(tmp_path.glob("training/*/checkpoint.pt"))) == 1
+    updates = []
+    monkeypatch.setattr("openset.train.run.Run._update", lambda *a: updates.append(a))
+    assert run(study(), tmp_path).n_run == 1
+    assert updates == []  # all had been made
+    assert not list(tmp_path.glob("training/*"))
+
+
+def test_networks_that_ask_for_a_gpu_are_not_trained_without_one(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch", reason="the extra torch")
+    made = study()
+    model = made.models[0].model_copy(update={"gpus": 1})
+    made = made.model_copy(update={"models": [model]})
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(bench.NoGPUError, match="finds no GPU, got 1"):
+        run(made, tmp_path)
+    assert not (tmp_path / "training").exists()
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    assert run(made, tmp_path).n_run == 1
+
+
+RULE = b"""
+protocols: [{kind: holdout, data: digits, known: 4, unknown: 3, folds: 2}]
+models: [{kind: network, together: TOGETHER,
+          params: {recipe: torchosr, epochs: 2, lr: 0.05, curves: 2, validation: 0}}]
+methods: [tsoftmax, NOISE]
+detectors: [published, {name: openmax, tail: 5}]
+calibrate: {objective: published, options: {epsilon: {4: 0.4}}}
+headline: overall_score
+metrics: [openauc, outer_score, halfpoint_score]
+"""
+
+
+def ruled(together, noise=b"noise"):
+    text = RULE.replace(b"TOGETHER", together).replace(b"NOISE", noise)
+    return parse(text, "study.yaml")
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("alone")
+    assert run(ruled(b"1"), folder).failed == ()
+    return folder
+
+
+def test_a_cell_is_decided_by_the_rule_and_ranked_by_the_score(alone):
+    cell = cell_of(alone, method="tsoftmax", detector="published", repeat=0)
+    scores = runs.read_scores(alone / "scores" / f"{cell.id}.npz")
+    at = np.nextafter(train.methods.published_threshold(4), 1)
+    for name in ("outer_score", "halfpoint_score", "overall_score"):
+        assert value(cell, name) == pytest.approx(getattr(metrics, name)(scores, at))
+        if name != "halfpoint_score":
+            assert cell.curve[-1][name] == pytest.approx(value(cell, name), abs=1e-6)
+    assert value(cell, "openauc") == pytest.approx(metrics.openauc(scores))
+    assert cell.threshold is None
+
+
+def test_openmax_rejects_where_unknown_is_the_most_probable(alone):
+    cell = cell_of(alone, method="tsoftmax", detector="openmax(tail=5)", repeat=0)
+    network = next(t.network for t in bench.plan(ruled(b"1")) if t.id == cell.id)
+    folder = alone / "networks" / network.id
+    fitted = (
+        __import__("openset")
+        .detectors.make("openmax", tail=5)
+        .fit(Outputs.load(folder / "train"))
+    )
+    test = Outputs.load(folder / "test")
+    shares = fitted.class_probabilities(test)
+    best = shares[:, :-1].max(axis=1)
+    accepted = (shares.argmax(axis=1) < 4) & (best > 0.4)
+    right = np.where(accepted, shares[:, :-1].argmax(axis=1), -1) == test.labels
+    labels = [test.labels == c for c in (-1, 0, 1, 2, 3)]
+    assert accepted.any()
+    assert not accepted.all()
+    recalls = [right[mask].mean() for mask in labels]
+    assert value(cell, "overall_score") == pytest.approx(np.mean(recalls))
+
+
+def test_networks_trained_together_are_those_trained_alone(alone, tmp_path):
+    assert run(ruled(b"3"), tmp_path).failed == ()
+    assert contents(tmp_path) == contents(alone)
+
+
+def test_a_failing_network_fails_alone(tmp_path):
+    done = run(ruled(b"4", b"{name: noise, ratio: 7}"), tmp_path)
+    assert {one["key"]["method"] for one in done.failed} == {"noise(ratio=7)"}
+    assert done.n_run == 4
+
+
+def test_folds_test_every_known_sample_once(alone):
+    cells = [
+        cell_of(alone, method="noise", detector="published", repeat=i) for i in (0, 1)
+    ]
+    scores = [runs.read_scores(alone / "scores" / f"{c.id}.npz") for c in cells]
+    (drawn,) = protocols.load(alone / "protocols.json")  # of one draw: one problem
+    digits = datasets.load("digits")
+    known = [digits.number(c) for c in drawn.known]
+    n = np.isin(digits.labels, known).sum()
+    assert sum(one.n_known for one in scores) == n
+
+
+def test_a_method_without_a_rule_fails_by_name(tmp_path):
+    failed = run(ruled(b"1", b"softmax"), tmp_path).failed
+    errors = {one["error"] for one in failed if one["key"]["detector"] == "published"}
+    assert "softmax was published without a rule" in errors.pop()
+
+
+def test_an_interrupted_network_is_not_kept_as_if_it_were_trained(
+    tmp_path, monkeypatch
+):
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(MLPClassifier, "_backprop", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        run(small(), tmp_path)
+    assert not list(tmp_path.glob("networks/*"))
+
+
+def test_pixels_are_not_standardised_one_by_one(tmp_path, rng):
+    # One pixel is nearly constant in training: over its spread, any ink is far away.
+    images = rng.integers(0, 256, size=(60, 4, 4)).astype(np.uint8)
+    images[:, 0, 0] = 0
+    images[0, 0, 0] = 1
+    labels = np.tile([0, 1, 2], 20)
+    made = {"inputs": images, "labels": labels, "classes": ["a", "b", "c"]}
+    Dataset(**made, kind="image").with_parts(test=0.3).save(tmp_path / "i.npz")
+    text = b"""
+protocols: [{kind: classes, data: i.npz, known: [a, b], unknown: [c]}]
+models: [{kind: logistic}]
+detectors: [msp]
+"""
+    run(parse(text, "study.yaml", base=tmp_path), tmp_path / "run")
+    (folder,) = (tmp_path / "run" / "networks").iterdir()
+    features = np.asarray(Outputs.load(folder / "test").features)
+    assert 0 <= features.min() < features.max() <= 1
+
+
+@pytest.mark.parametrize("sides", [(6, 6), (6, 8)])
+def test_a_folder_of_images_of_one_size_is_divided_as_in_training(tmp_path, sides):
+    image = pytest.importorskip("PIL.Image")
+    noise = np.random.default_rng(0)
+    for number, name in enumerate(["cat", "dog", "fox"]):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        for i in range(10):
+            pixels = noise.integers(0, 60, (6, sides[i % 2], 3)) + 60 * number
+            made = image.fromarray(pixels.astype(np.uint8))
+            made.save(tmp_path / "photos" / name / f"{i}.png")
+    text = b"""
+protocols: [{kind: holdout, data: ./photos, known: 2, unknown: 1}]
+models: [{kind: logistic}]
+detectors: [msp]
+"""
+    done = run(parse(text, "study.yaml", base=tmp_path), tmp_path / "run")
+    if sides == (6, 8):
+        assert "got images of sizes [(6, 6, 3), (6, 8, 3)]" in done.failed[0]["error"]
+        return
+    (cell,) = runs.read_cells(tmp_path / "run")
+    scores = runs.read_scores(tmp_path / "run" / "scores" / f"{cell.id}.npz")
+    assert (scores.n_known, scores.n_unknown) == (6, 3)  # 30 % of each class

@@ -1,0 +1,127 @@
+"""Study files: what they hold, and what is refused before anything runs."""
+
+import pytest
+
+from openset import bench, datasets
+from openset.bench import parse
+from tests.bench.studies import SMALL
+
+SAVED = b"outputs: [{name: a, path: b}]\ndetectors: [msp]\n"
+
+
+def test_yaml_and_toml_are_the_same_study(tmp_path):
+    (tmp_path / "s.yaml").write_bytes(SMALL)
+    (tmp_path / "s.toml").write_text("""
+models = [{kind = "mlp", hidden = 8, epochs = 5}]
+detectors = ["msp", "energy", {name = "knn", k = 3}]
+calibrate = {surrogate = "mixup"}
+[[protocols]]
+kind = "holdout"
+data = "digits"
+known = 6
+unknown = 4
+repeats = 2
+validation = 0.2
+max_train = 200
+max_test = 200
+""")
+    one, other = (bench.read(tmp_path / name) for name in ("s.yaml", "s.toml"))
+    assert one == other
+    assert one.base == tmp_path
+
+
+def test_names_are_made_of_what_is_given():
+    made = parse(
+        b"""
+protocols:
+- {kind: holdout, data: digits, known: 6, unknown: 4}
+- {kind: outlier, data: digits, unknown_data: vowel}
+- {kind: operational, data: digits, known: 5, surrogate: 2, unknown: 3}
+- {kind: published, split_of: mnist}
+- {kind: classes, data: vowel, known: all, unknown: [1], name: mine}
+- {kind: file, path: here/p.json, data: digits}
+models: [{kind: mlp}, {kind: sklearn, estimator: sklearn.svm.SVC}]
+detectors: [msp, {name: knn, k: 3}, {name: knn, label: nearest}]
+seeds: 2
+tuned_on: defaults
+""",
+        "study.yaml",
+    )
+    assert [one.title for one in made.protocols] == [
+        *("digits 6/4", "digits → vowel", "digits 5/2/3", "mnist", "mine", "p")
+    ]
+    assert [one.title for one in made.models] == ["mlp", "SVC"]
+    assert [one.title for one in made.detectors] == ["msp", "knn(k=3)", "nearest"]
+    assert (made.seeds, made.tuned_on) == ([0, 1], ["defaults"])
+    assert made.protocols[2].n_tests == 1  # splits share a network: never by default
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (b"known: 6", b"knwon: 6", "knwon"),
+        (b"known: 6", b"known: '6'", "valid integer"),
+        (b"kind: holdout", b"kind: holdut", "'holdout'"),
+        (b"[msp,", b"[mspp,", "Did you mean 'msp'"),
+        (b"k: 3", b"k: 0", "k must be an integer >= 1"),
+        (b"k: 3", b"kk: 3", "kk"),
+        (b"data: digits", b"data: digit", "one of 'digits'"),
+        (b"energy,", b"msp,", "detectors must be of different names"),
+        (b"energy,", b"published,", "a detector where no model is a network"),
+        (b"surrogate: mixup", b"surrogate: mixop", "surrogate must be one of"),
+        (b"surrogate: mixup", b"objective: best", "objective must be one of"),
+        (b"surrogate: mixup", b"alpha: 0.5", "it has no surrogate classes"),
+        (b"surrogate: mixup", b"surrogate: left-out", "sees only features"),
+        (b"surrogate: mixup", b"objective: published", "msp was published without"),
+        (b"{kind: mlp, hidden: 8, epochs: 5}", b"", "protocols and models must be"),
+        (
+            b"kind: mlp, hidden: 8, epochs: 5",
+            b"kind: sklearn, estimator: os.system",
+            "a classifier of scikit-learn",
+        ),
+        (b"models:", b"metrics: [aurok]\nmodels:", "Did you mean 'auroc'"),
+        (b"models:", b"tuned_on: luck\nmodels:", "tuned_on must be one of"),
+        (b"models:", b"models: [", "line"),
+    ],
+)
+def test_mistakes_are_said_with_their_file(old, new, words):
+    assert old in SMALL
+    with pytest.raises((ValueError, TypeError)) as caught:
+        parse(SMALL.replace(old, new), "my.yaml")
+    text = "\n".join([str(caught.value), *caught.value.__notes__])
+    assert words in text
+    assert "my.yaml" in text
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (b"metrics: [osa]", "without a threshold where calibrate is not given"),
+        (b"calibrate: {objective: published, options: {rate: 1}}", "one of 'epsilon'"),
+    ],
+)
+def test_metrics_and_rules_need_what_they_are_computed_from(more, words):
+    with pytest.raises(ValueError, match=words):
+        parse(SAVED + more, "study.yaml")
+
+
+def test_a_study_names_its_sets_of_its_own_by_path():
+    made = parse(
+        b"""
+protocols: [{kind: holdout, data: my/data.npz, known: 2, unknown: 1}]
+models: [{kind: logistic}]
+detectors: [msp]
+""",
+        "study.yaml",
+    )
+    assert made.protocols[0].data not in datasets.names()
+
+
+def test_plug_ins_are_found_beside_the_study(tmp_path):
+    (tmp_path / "beside.py").write_text(
+        "from openset.detectors import MSP\n\n\nclass Beside(MSP):\n    name = 'beside'"
+    )
+    text = SAVED.replace(b"msp", b"'beside:Beside'")
+    assert parse(text, "study.yaml", base=tmp_path).detectors[0].name == "beside:Beside"
+    with pytest.raises(ImportError, match="beside2"):
+        parse(text.replace(b"beside:", b"beside2:"), "study.yaml", base=tmp_path)

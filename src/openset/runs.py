@@ -145,8 +145,8 @@ class Cell:
     def load(cls, path: str | Path) -> Self:
         """Read one cell."""
         document = _json(Path(path))
-        fields = {k: v for k, v in document.items() if k in cls.__dataclass_fields__}
         try:
+            fields = {k: document[k] for k in cls.__dataclass_fields__}
             cell = cls(**fields | {"classes": tuple(fields["classes"])})
             is_cell = cell.id == document["id"] and {*_NAMES} <= {*cell.key}
         except (KeyError, TypeError, AttributeError):

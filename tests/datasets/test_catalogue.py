@@ -261,7 +261,7 @@ detectors: [msp]
 """
     (guest / "study.yaml").write_text(study)
     command = ("bench", "study.yaml", "--out", tmp_path / "run")
-    shell(guest, *command, "--backend", "sequential", check=False)
+    shell(guest, *command, "--jobs", "1", check=False)
     (failed,) = (tmp_path / "run" / "failed").glob("*.json")
     assert "registered or installed" in json.loads(failed.read_text())["error"]
     done = shell(

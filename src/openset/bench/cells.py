@@ -196,16 +196,16 @@ def _split(task: Task, test: Any) -> NDArray[np.bool_] | None:
     samples are divided alike, by group ("dealt"), or are all in each ("shared").
     """
     network = task.network
-    source = network.saved or network.protocol
-    if source.n_tests == 1:
+    if network.n_tests == 1:
         return None
+    source = network.saved or network.protocol
     seed = source.rng if network.saved else source.seed
     is_unknown = test.labels == UNKNOWN
     strata = np.where(is_unknown, test.labels.max() + 1, test.labels)
     if test.groups is not None:
         _, group = np.unique(test.groups.astype(str), return_inverse=True)
         strata = np.where(is_unknown, strata + group, strata)
-    mask = deal(strata, source.n_tests, Stream("bench", seed)) == task.split
+    mask = deal(strata, network.n_tests, Stream("bench", seed)) == task.split
     if source.unknowns == "shared":
         mask |= is_unknown
     return mask

@@ -36,6 +36,7 @@ class Network:
     entry: Any = None
     protocol: Any = None
     fold: int = 0
+    n_tests: int = 1
     model: Any = None
     method: Any = None
     saved: Any = None

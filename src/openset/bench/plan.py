@@ -1,12 +1,12 @@
 """The plan of a study: every network and every cell, each with a key."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from openset import _plugins, datasets, detectors, runs
+from openset import _plugins, detectors, runs
 from openset._optional import optional
 from openset.bench import dependencies, protocols
 from openset.bench.cells import Task
@@ -17,14 +17,16 @@ from openset.bench.study import (
     NetworkModel,
     Study,
     data_of,
-    noting,
 )
+from openset.protocols import Protocol
 
 
-def plan(study: Study, *, root: str | Path | None = None) -> list[Task]:
-    """List every cell of a study, network by network.
+def plan(
+    study: Study, drawn: Mapping[str, Sequence[Protocol]] | None = None
+) -> list[Task]:
+    """List every cell of a study, without reading data.
 
-    Data sets are read from `root`, as protocols are drawn from their classes.
+    To run them, give the protocols of each entry by its title.
 
     Examples
     --------
@@ -40,26 +42,26 @@ def plan(study: Study, *, root: str | Path | None = None) -> list[Task]:
     """
     base = study.base.resolve()
     with _plugins.searching(base, Path.cwd()):
-        return list(_tasks(study, base, Path(root or datasets.default_root())))
+        return list(_tasks(study, base, drawn or {}))
 
 
-def _tasks(study: Study, base: Path, root: Path) -> Iterator[Task]:
+def _tasks(
+    study: Study, base: Path, drawn: Mapping[str, Sequence[Protocol]]
+) -> Iterator[Task]:
     measured = {row.key: row for row in study.rows()}
     used = [(one, _parts(one), one.recipe()) for one in study.detectors]
     wanted = study.calibrate and study.calibrate.model_dump()
-    for network in [*_trained(study, base, root), *_saved(study, base)]:
-        n = (network.saved or network.protocol).n_tests
-        for (detector, parts, recipe), split in product(used, range(n)):
-            if detector.name == PUBLISHED and not isinstance(
-                network.model, NetworkModel
-            ):
+    for network in [*_trained(study, base, drawn), *_saved(study, base)]:
+        is_network = isinstance(network.model, NetworkModel)
+        for (detector, parts, recipe), split in product(used, range(network.n_tests)):
+            if detector.name == PUBLISHED and not is_network:
                 continue  # only training methods have a published score
             key = network.key | {
                 "detector": detector.title,
                 "code": network.key["code"] | dependencies.code(parts | measured),
                 "recipe": _digest(network.key["recipe"], recipe, wanted, study.threads),
             }
-            key |= {"split": split} if n > 1 else {}
+            key |= {"split": split} if network.n_tests > 1 else {}
             yield Task(key=key, network=network, detector=detector, split=split)
 
 
@@ -71,18 +73,19 @@ def _parts(detector: Component) -> dict[str, Any]:
     return {one.name: type(one) for one in made.recipes} | {detector.name: type(made)}
 
 
-def _trained(study: Study, base: Path, root: Path) -> Iterator[Network]:
-    for (n, entry), model in product(enumerate(study.protocols), study.models):
+def _trained(
+    study: Study, base: Path, drawn: Mapping[str, Sequence[Protocol]]
+) -> Iterator[Network]:
+    for entry, model in product(study.protocols, study.models):
         is_network = isinstance(model, NetworkModel)
         # Training methods apply to networks only; other models train in their own way.
         methods = study.methods if is_network else [None]
         negatives = getattr(model, "negatives", "")
         names = [*data_of(entry), getattr(entry, "path", ""), negatives]
         data = dependencies.data(names, base)
-        with noting(f"protocols[{n}]"):
-            drawn = enumerate(protocols.draw(entry, base, root))
-        every = product(drawn, range(entry.folds), methods, study.seeds)
-        for (i, protocol), fold, method, seed in every:
+        n_tests = enumerate(protocols.n_tests(entry, base))
+        every = product(n_tests, range(entry.folds), methods, study.seeds)
+        for (i, n), fold, method, seed in every:
             recipes = [one and one.recipe() for one in (entry, model, method)]
             key = {
                 "protocol": entry.title,
@@ -98,8 +101,9 @@ def _trained(study: Study, base: Path, root: Path) -> Iterator[Network]:
             yield Network(
                 key=key,
                 entry=entry,
-                protocol=protocol,
+                protocol=drawn[entry.title][i] if drawn else None,
                 fold=fold,
+                n_tests=n,
                 model=model,
                 method=method,
             )
@@ -120,7 +124,7 @@ def _saved(study: Study, base: Path) -> Iterator[Network]:
         key |= {"protocol": saved.name, "detector": "", "code": dependencies.code({})}
         key |= {"data": {saved.path: dependencies.content(base / saved.path)}}
         recipe = _digest(saved.model_dump())
-        yield Network(key=key | {"recipe": recipe}, saved=saved)
+        yield Network(key=key | {"recipe": recipe}, saved=saved, n_tests=saved.n_tests)
 
 
 def _digest(*recipe: Any) -> str:

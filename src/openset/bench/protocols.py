@@ -30,13 +30,20 @@ def draw(entry: Entry, base: Path, root: Path) -> list[Protocol]:
             protocol,
             name=f"{entry.title}/{i}",
             validation=entry.validation or protocol.validation,
-            n_tests=protocol.n_tests if entry.folds == 1 else 1,
         )
         for i, protocol in enumerate(_drawn(entry, base, root))
     ]
     for protocol in found:
         _sources(entry, protocol)  # refuses other data that would not be read
     return found
+
+
+def n_tests(entry: Entry, base: Path) -> list[int]:
+    """Return the number of test splits of each draw, without reading data."""
+    if isinstance(entry, ProtocolFile | PublishedSplits):
+        found = _drawn(entry, base, base)
+        return [one.n_tests if entry.folds == 1 else 1 for one in found]
+    return [getattr(entry, "n_tests", 1)] * getattr(entry, "repeats", 1)
 
 
 def _drawn(entry: Entry, base: Path, root: Path) -> list[Protocol]:

@@ -18,12 +18,12 @@ import yaml
 from openset import _backends, _check, _io, _locks, datasets, metrics, runs
 from openset._optional import optional
 from openset._progress import bar
-from openset.bench import cells, networks
+from openset.bench import cells, networks, protocols
 from openset.bench.cells import Task
 from openset.bench.networks import Errors, Network, Place
 from openset.bench.plan import plan
-from openset.bench.study import Study, check, read
-from openset.protocols import Draws
+from openset.bench.study import Study, check, noting, read
+from openset.protocols import Draws, Protocol
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def run(
             if row.kind != "operational"
         ),
     )
-    every = plan(study, root=root)
+    every = plan(study, _drawn(place))
     mine = _part(every, shard)
     with _owned(place.run, shard):
         with _locks.locked(place.run / ".lock"):  # other shards may begin as well
@@ -148,6 +148,15 @@ def run(
     ids = {task.id for task in left}
     failed = tuple(one for one in runs.failures(place.run) if one["id"] in ids)
     return Done(place.run, len(mine), len(left) - len(failed), failed, again)
+
+
+def _drawn(place: Place) -> dict[str, list[Protocol]]:
+    """Draw the protocols of every entry, by its title."""
+    found = {}
+    for i, entry in enumerate(place.study.protocols):
+        with noting(f"protocols[{i}]"):
+            found[entry.title] = protocols.draw(entry, place.base, place.root)
+    return found
 
 
 def _part(every: list[Task], shard: tuple[int, int]) -> list[Task]:

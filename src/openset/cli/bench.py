@@ -80,7 +80,7 @@ def command(
     of_benchmarks = outputs or detector or partial
     refuse(of_benchmarks, "--outputs, -d and --partial are for a named benchmark")
     if dry_run:
-        plan = bench.plan(bench.read(path), root=root)
+        plan = bench.plan(bench.read(path))
         finished = openset.runs.finished(out) if out else set()
         keys = ("protocol", "model", "method")
         cells = Counter(tuple(task.key[k] for k in keys) for task in plan)

@@ -278,7 +278,7 @@ def _from_cell(folder: Path, cell: runs.Cell, name: str, row: Result) -> Run:
         calibration_path=folder / "calibration" / f"{cell.id}.npz",
         threshold=_threshold(cell.threshold),
         operation=cell.operation,
-        classes=cell.classes,
+        classes=tuple(cell.classes),
         curve=cell.curve,
         numbers={
             f"{one} of {base}": value

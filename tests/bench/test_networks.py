@@ -1,5 +1,6 @@
 """Networks of a study: trained once, on the right samples."""
 
+from dataclasses import replace
 from importlib import import_module
 
 import numpy as np
@@ -86,13 +87,14 @@ def test_workers_train_with_a_file_of_negatives_as_fit_does(tmp_path):
     made = study(", negatives: others.npz", "softmax, entropic", entry).at(tmp_path)
     done = run(made, tmp_path / "run", backend="loky", jobs=2)
     assert (done.n_run, done.failed) == (2, ())
+    (drawn,) = protocols.holdout(datasets.load("digits"), 4, 3, 1, rng=0)
     for task in bench.plan(made):
         network = task.network
         # Softmax has no use for negatives: it is trained as ever.
         more = {"negatives": others} if network.method.name == "entropic" else {}
         expected = train.fit(
             method=network.method.name, data=datasets.load("digits"),
-            protocol=network.protocol, progress=False, **SETTINGS, **more,
+            protocol=replace(drawn, validation=0.1), progress=False, **SETTINGS, **more,
         )  # fmt: skip
         folder = tmp_path / "run" / "networks" / network.id
         assert set(Outputs.load(folder / "negative").groups) == {"inverted"}

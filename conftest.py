@@ -14,7 +14,7 @@ names = ("torchmetrics", "transformers")
 collect_ignore = [f"src/openset/integrations/{name}.py" for name in names]
 if find_spec("triton") is None:  # a GPU's libraries
     collect_ignore.append("src/openset/detectors/_row_kernels.py")
-    collect_ignore.append("src/openset/train/networks/_norm_kernels.py")
+    collect_ignore.append("src/openset/train/networks/norm_kernels.py")
 
 # What a terminal or a service sets for those who look at it: it would colour or wrap
 # what tests read, here and in the processes they start. GitHub sets one of them.

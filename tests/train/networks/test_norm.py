@@ -33,7 +33,7 @@ def reference(norm: nn.BatchNorm2d, images: Tensor, gradient: Tensor) -> list[Te
 
 def compare(case: tuple[int, int, int, float], device: str, dtype: torch.dtype) -> None:
     """Check the kernels in one case."""
-    from openset.train.networks import _norm_kernels  # noqa: PLC0415  # needs Triton
+    from openset.train.networks import norm_kernels  # noqa: PLC0415  # needs Triton
 
     channels, n, side, mean = case
     torch.manual_seed(0)
@@ -43,9 +43,9 @@ def compare(case: tuple[int, int, int, float], device: str, dtype: torch.dtype) 
     images = (2 * torch.randn(n, channels, side, side) + mean).to(device, dtype)
     images = images.contiguous(memory_format=torch.channels_last).requires_grad_()
     gradient = torch.randn_like(images)
-    assert _norm_kernels.fits(images)
+    assert norm_kernels.fits(images)
     expected = reference(norm, images, gradient)
-    result = _norm_kernels.FusedNormLeaky.apply(
+    result = norm_kernels.FusedNormLeaky.apply(
         images, norm.weight, norm.bias, norm.running_mean, norm.running_var,
         norm.num_batches_tracked, norm.momentum, norm.eps, norm.slope,
     )  # fmt: skip

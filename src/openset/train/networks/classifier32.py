@@ -24,21 +24,11 @@ def _load_kernels() -> None:
     global _kernels  # noqa: PLW0603  # compilers look a global up, not a call
     if _kernels is None and torch.cuda.is_available():
         with suppress(ImportError):
-            _kernels = import_module("openset.train.networks._norm_kernels")
+            _kernels = import_module("openset.train.networks.norm_kernels")
 
 
-# Input channels, output channels, stride of the nine convolutions.
-_LAYERS = (
-    (3, 64, 1),
-    (64, 64, 1),
-    (64, 128, 2),
-    (128, 128, 1),
-    (128, 128, 1),
-    (128, 128, 2),
-    (128, 128, 1),
-    (128, 128, 1),
-    (128, 128, 2),
-)
+# Output channels and stride of the nine convolutions.
+_LAYERS = ((64, 1), (64, 1), (128, 2), *((128, 1), (128, 1), (128, 2)) * 2)
 _DROPPED = (1, 4, 7)  # convolutions with channel dropout before them
 
 
@@ -146,19 +136,18 @@ class Classifier32(Network):
 
     def __init__(self, n_classes: int, *, two_norms: bool = False) -> None:
         blocks: OrderedDict[str, nn.Module] = OrderedDict()
-        for number, (n_in, n_out, stride) in enumerate(_LAYERS, start=1):
-            parts: list[nn.Module] = []
-            if number in _DROPPED:
-                parts.append(nn.Dropout2d(0.2))
+        width = 3
+        for number, (n_out, stride) in enumerate(_LAYERS, start=1):
+            parts: list[nn.Module] = [nn.Dropout2d(0.2)] if number in _DROPPED else []
             conv = _ImageConv if number == 1 else nn.Conv2d
-            parts.append(conv(n_in, n_out, 3, stride, padding=1, bias=False))
+            parts.append(conv(width, n_out, 3, stride, padding=1, bias=False))
             if two_norms:
                 parts += [TwoNorms(n_out), nn.LeakyReLU(0.2)]
             else:
                 parts.append(NormLeaky(n_out, slope=0.2))
             blocks[f"conv{number}"] = nn.Sequential(*parts)
+            width = n_out
         blocks["pool"] = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        width = _LAYERS[-1][1]
         super().__init__(nn.Sequential(blocks), nn.Linear(width, n_classes, bias=False))
         self.backbone.apply(_initialise)
 

@@ -70,13 +70,17 @@ def make(
     if isinstance(network, nn.Module):
         own = copy.deepcopy(network)  # the caller's stays as it is
         made = own if isinstance(own, Network) else _split(own, example)
-        _check_own(made, n_outputs, two_norms=two_norms)
     else:
-        made = _named(network, n_outputs, example, two_norms, pretrained)
-    if dropout is not None:
-        for module in made.modules():
-            if isinstance(module, _DROPOUTS):
-                module.p = dropout
+        made = _named(network, n_outputs, example, pretrained, two_norms=two_norms)
+    if two_norms:
+        _check_norms(made)
+    if made.head.out_features != n_outputs:
+        rule = f"a model with {n_outputs} outputs"
+        remedy = "One output per known class, and what the method adds to them"
+        _check.fail(_CALLER, "network", rule, made.head.out_features, remedy)
+    for module in made.modules():
+        if dropout is not None and isinstance(module, _DROPOUTS):
+            module.p = dropout
     return made
 
 
@@ -84,8 +88,9 @@ def _named(
     network: str,
     n_outputs: int,
     example: Tensor,
-    two_norms: bool,  # noqa: FBT001  # as given to make
-    pretrained: bool | Path,  # noqa: FBT001
+    pretrained: bool | Path,  # noqa: FBT001  # as given to make
+    *,
+    two_norms: bool,
 ) -> Network:
     is_image = example.ndim == 4
     if network == "mlp":
@@ -99,10 +104,10 @@ def _named(
             _check.fail(_CALLER, "images", rule, got, "Resize them: side=32")
         return OSRCI(n_outputs, side=side, channels=channels)
     if is_image and str(network).startswith(TIMM) and not two_norms:
-        name = network.removeprefix(TIMM)
-        return _split(_timm(name, n_outputs, example, pretrained), example)
-    ours = f"one of {', '.join(names())}, {TIMM}NAME, or an nn.Module"
-    rule = ours if is_image else "'mlp' or an nn.Module for rows of numbers"
+        return _timm(network.removeprefix(TIMM), n_outputs, example, pretrained)
+    rule = f"one of {', '.join(names())}, {TIMM}NAME, or an nn.Module"
+    if not is_image:
+        rule = "'mlp' or an nn.Module for rows of numbers"
     if two_norms:
         rule = "'classifier32', which has two sets of batch norms, or 'osrci' (none)"
     kind = network.__name__ if isinstance(network, type) else ""
@@ -114,69 +119,61 @@ def _timm(
     name: str,
     n_outputs: int,
     example: Tensor,
-    pretrained: bool | Path,  # noqa: FBT001
-) -> nn.Module:
+    pretrained: bool | Path,  # noqa: FBT001  # as given to make
+) -> Network:
     """Return a model of timm, with published weights, or those of a file."""
-    timm = optional("timm")
-    model: nn.Module = timm.create_model(
+    model: nn.Module = optional("timm").create_model(
         name, pretrained=pretrained is True, num_classes=n_outputs
     )
-    if not pretrained:
-        return model
-    first = example[:2].float()
-    with heads.evaluating(model):
-        head = heads.found(_CALLER, model, lambda: model(first))
+    head = _head_of(model, example)
     if isinstance(pretrained, Path):  # not by timm, which would unpickle it
-        own = {n for n in model.state_dict() if n.startswith(f"{head.name}.")}
+        state = model.state_dict()
+        own = {n: w for n, w in state.items() if n.startswith(f"{head.name}.")}
         given = {n: w for n, w in read_tensors(pretrained).items() if n not in own}
         with _io.naming(pretrained):
-            model.load_state_dict(given | {n: model.state_dict()[n] for n in own})
-    # timm draws the layer of some networks the larger the fewer classes there are: up
-    # to 1 / sqrt(6) for six. The first steps would then spoil the features.
-    head.layer.reset_parameters()
-    return model
+            model.load_state_dict(given | own)
+    if pretrained:
+        # timm draws the layer of some networks the larger the fewer classes there are:
+        # up to 1 / sqrt(6) for six. The first steps would then spoil the features.
+        head.layer.reset_parameters()
+    return _split(model, example)
 
 
 def normalisation(network: str) -> dict[str, tuple[float, ...]]:
     """Return mean and deviation of the pixels a model of timm was trained with."""
-    timm = optional("timm")
-    config = timm.get_pretrained_cfg(network.removeprefix(TIMM))
+    config = optional("timm").get_pretrained_cfg(network.removeprefix(TIMM))
     if config is None:  # without published weights
         return {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
     return {"mean": tuple(config.mean), "std": tuple(config.std)}
 
 
+def _head_of(model: nn.Module, example: Tensor) -> heads.Head:
+    return heads.found(_CALLER, model, lambda: model(example[:2].float()))
+
+
 def _split(model: nn.Module, example: Tensor) -> Network:
     """Take the last linear layer off: what is left makes the features."""
-    first = example[:2].float()
-    remedy = "Return the logits as the last linear layer makes them (no softmax after "
-    remedy += "it), or give a Network(backbone, head)"
-    with heads.evaluating(model):
-        head = heads.found(_CALLER, model, lambda: model(first))
-        if head.layer is model:
-            return Network(nn.Identity(), head.layer)
-        parent, _, name = head.name.rpartition(".")
-        setattr(model.get_submodule(parent), name, nn.Identity())
-        features = model(first)
+    head = _head_of(model, example)
+    backbone = heads.with_layer(model, head.name, nn.Identity())
+    with heads.evaluating(backbone):
+        features = backbone(example[:2].float())
     shape = tuple(getattr(features, "shape", ()))
-    if shape != (len(first), head.layer.in_features):
+    if shape[1:] != (head.layer.in_features,):
         rule = "a model that returns logits (n, C), made by its last layer of rows"
         got = f"{type(features).__name__} {shape} in place of the features"
+        remedy = "Return the logits as the last linear layer makes them (no softmax "
+        remedy += "after it), or give a Network(backbone, head)"
         _check.fail(_CALLER, "network", rule, got, remedy, TypeError)
-    return Network(model, head.layer)
+    return Network(backbone, head.layer)
 
 
-def _check_own(network: Network, n_outputs: int, *, two_norms: bool) -> None:
-    if two_norms:
-        pairs = [m for m in network.modules() if isinstance(m, TwoNorms)]
-        paired = {id(norm) for pair in pairs for norm in pair.norms}
-        for name, module in network.named_modules():
-            if isinstance(module, _NORMS) and id(module) not in paired:
-                rule = "a model with TwoNorms for its batch norms"
-                got = f"a {type(module).__name__}, {name}"
-                remedy = "Generated images need batch norms of their own"
-                _check.fail(_CALLER, "network", rule, got, remedy)
-    if network.head.out_features != n_outputs:
-        rule = f"a model with {n_outputs} outputs"
-        remedy = "One output per known class, and what the method adds to them"
-        _check.fail(_CALLER, "network", rule, network.head.out_features, remedy)
+def _check_norms(network: Network) -> None:
+    """Refuse batch norms that generated images would share with real ones."""
+    pairs = [m for m in network.modules() if isinstance(m, TwoNorms)]
+    paired = {norm for pair in pairs for norm in pair.norms}
+    for name, module in network.named_modules():
+        if isinstance(module, _NORMS) and module not in paired:
+            rule = "a model with TwoNorms for its batch norms"
+            got = f"a {type(module).__name__}, {name}"
+            remedy = "Generated images need batch norms of their own"
+            _check.fail(_CALLER, "network", rule, got, remedy)

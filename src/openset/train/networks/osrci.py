@@ -35,8 +35,7 @@ class OSRCI(Network):
     def __init__(self, n_classes: int, *, side: int = 32, channels: int = 3) -> None:
         left = ((side - 4) // 2 - 4) // 2
         if left < 1:
-            rule = "at least 16"
-            raise ValueError(_check.must(rule, caller="OSRCI", name="side", got=side))
+            _check.fail("OSRCI", "side", "at least 16", side)
         parts: OrderedDict[str, nn.Module] = OrderedDict(
             conv1=nn.Sequential(nn.Conv2d(channels, 10, 5), nn.MaxPool2d(2), nn.ReLU()),
             conv2=nn.Sequential(

@@ -5,9 +5,12 @@ channel. Forward reads it twice (moments, then the result) and writes once; back
 reads it and its gradient twice and writes once. Between the two passes a small kernel
 adds up what the programs of the first have left, always in the same order: results
 repeat to the last bit.
+
+`moments` are the mean and 1 / deviation of each channel, `gradients` those of the bias
+and of the weight.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 import triton
@@ -16,17 +19,19 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 _TILE = 4096  # numbers that a program holds at a time
+_NUMBERS = tl.constexpr(_TILE)
 _PROGRAMS = 132  # that add up side by side: one for each processor of an H200
 _AHEAD = tl.constexpr(3)  # tiles on their way while one is added up
-_FEW = 16  # channels that a program of the small kernels takes
+_FEW = tl.constexpr(16)  # channels that a program of the small kernels takes
 
 
 @triton.jit
-def _add_up_moments(x, sums, n_rows, channels: tl.constexpr, rows: tl.constexpr):
+def _add_up_moments(x, sums, n_rows, channels: tl.constexpr):
     """Leave the sums of x - pivot and of its square; the pivot is the first pixel.
 
     Squares of x itself would cancel where the mean is large beside the spread.
     """
+    rows: tl.constexpr = _NUMBERS // channels
     program, stride = tl.program_id(0), tl.num_programs(0) * rows
     column = tl.arange(0, channels)
     pivot = tl.load(x + column).to(tl.float32)
@@ -48,8 +53,7 @@ def _add_up_moments(x, sums, n_rows, channels: tl.constexpr, rows: tl.constexpr)
 def _finish_moments(
     x,
     sums,
-    mean,
-    scale,
+    moments,
     running_mean,
     running_var,
     seen,
@@ -59,10 +63,9 @@ def _finish_moments(
     momentum: tl.constexpr,
     channels: tl.constexpr,
     programs: tl.constexpr,
-    few: tl.constexpr,
 ):
     """Turn sums into mean and 1 / deviation, and move the running moments."""
-    column = tl.program_id(0) * few + tl.arange(0, few)
+    column = tl.program_id(0) * _FEW + tl.arange(0, _FEW)
     program = tl.arange(0, programs)[:, None]
     place = sums + program * 2 * channels + column
     there = program < n_programs
@@ -70,8 +73,8 @@ def _finish_moments(
     second = tl.sum(tl.load(place + channels, mask=there, other=0.0), 0) / n_rows
     centre = tl.load(x + column).to(tl.float32) + first
     variance = tl.maximum(second - first * first, 0.0)
-    tl.store(mean + column, centre)
-    tl.store(scale + column, tl.rsqrt(variance + eps))
+    tl.store(moments + column, centre)
+    tl.store(moments + channels + column, tl.rsqrt(variance + eps))
     before = tl.load(running_mean + column)
     tl.store(running_mean + column, before + momentum * (centre - before))
     before = tl.load(running_var + column)
@@ -83,20 +86,12 @@ def _finish_moments(
 
 @triton.jit
 def _normalise(
-    x,
-    y,
-    mean,
-    scale,
-    weight,
-    bias,
-    n_rows,
-    slope: tl.constexpr,
-    channels: tl.constexpr,
-    rows: tl.constexpr,
+    x, y, moments, weight, bias, n_rows, slope: tl.constexpr, channels: tl.constexpr
 ):
+    rows: tl.constexpr = _NUMBERS // channels
     column = tl.arange(0, channels)
-    centre = tl.load(mean + column)
-    factor = tl.load(scale + column) * tl.load(weight + column)
+    centre = tl.load(moments + column)
+    factor = tl.load(moments + channels + column) * tl.load(weight + column)
     shift = tl.load(bias + column)
     row = tl.program_id(0) * rows + tl.arange(0, rows)[:, None]
     there = row < n_rows
@@ -112,20 +107,19 @@ def _add_up_gradients(
     x,
     gradient,
     sums,
-    mean,
-    scale,
+    moments,
     weight,
     bias,
     n_rows,
     slope: tl.constexpr,
     channels: tl.constexpr,
-    rows: tl.constexpr,
 ):
     """Leave the sums of the gradient before LeakyReLU, alone and times the norm."""
+    rows: tl.constexpr = _NUMBERS // channels
     program, stride = tl.program_id(0), tl.num_programs(0) * rows
     column = tl.arange(0, channels)
-    centre = tl.load(mean + column)
-    spread = tl.load(scale + column)
+    centre = tl.load(moments + column)
+    spread = tl.load(moments + channels + column)
     factor = tl.load(weight + column)
     shift = tl.load(bias + column)
     first = tl.zeros([rows, channels], tl.float32)
@@ -147,22 +141,16 @@ def _add_up_gradients(
 
 @triton.jit
 def _finish_gradients(
-    sums,
-    bias_gradient,
-    weight_gradient,
-    n_programs,
-    channels: tl.constexpr,
-    programs: tl.constexpr,
-    few: tl.constexpr,
+    sums, gradients, n_programs, channels: tl.constexpr, programs: tl.constexpr
 ):
-    column = tl.program_id(0) * few + tl.arange(0, few)
+    column = tl.program_id(0) * _FEW + tl.arange(0, _FEW)
     program = tl.arange(0, programs)[:, None]
     place = sums + program * 2 * channels + column
     there = program < n_programs
     first = tl.sum(tl.load(place, mask=there, other=0.0), 0)
     second = tl.sum(tl.load(place + channels, mask=there, other=0.0), 0)
-    tl.store(bias_gradient + column, first)
-    tl.store(weight_gradient + column, second)
+    tl.store(gradients + column, first)
+    tl.store(gradients + channels + column, second)
 
 
 @triton.jit
@@ -170,24 +158,22 @@ def _send_back(
     x,
     gradient,
     out,
-    mean,
-    scale,
+    moments,
     weight,
     bias,
-    bias_gradient,
-    weight_gradient,
+    gradients,
     n_rows,
     slope: tl.constexpr,
     channels: tl.constexpr,
-    rows: tl.constexpr,
 ):
+    rows: tl.constexpr = _NUMBERS // channels
     column = tl.arange(0, channels)
-    centre = tl.load(mean + column)
-    spread = tl.load(scale + column)
+    centre = tl.load(moments + column)
+    spread = tl.load(moments + channels + column)
     factor = tl.load(weight + column)
     shift = tl.load(bias + column)
-    first = tl.load(bias_gradient + column) / n_rows
-    second = tl.load(weight_gradient + column) / n_rows
+    first = tl.load(gradients + column) / n_rows
+    second = tl.load(gradients + channels + column) / n_rows
     row = tl.program_id(0) * rows + tl.arange(0, rows)[:, None]
     there = row < n_rows
     place = row * channels + column
@@ -199,35 +185,12 @@ def _send_back(
     tl.store(out + place, back.to(out.dtype.element_ty), mask=there)
 
 
-class _Cut(NamedTuple):
-    """How a batch of images is cut into tiles."""
-
-    channels: int
-    n_rows: int
-    rows: int  # of one tile
-
-    @property
-    def tiles(self) -> int:
-        return triton.cdiv(self.n_rows, self.rows)
-
-    @property
-    def shape(self) -> dict[str, int]:
-        return {"channels": self.channels, "rows": self.rows}
-
-    @property
-    def n_programs(self) -> int:
-        """Those that add up."""
-        return min(self.tiles, _PROGRAMS)
-
-    @property
-    def ends(self) -> dict[str, int]:
-        programs = triton.next_power_of_2(self.n_programs)
-        return {"channels": self.channels, "programs": programs, "few": _FEW}
-
-
-def _cut(x: Tensor) -> _Cut:
+def _cut(x: Tensor) -> tuple[int, int, int, int]:
+    """Return how an image batch is cut: channels, pixels, tiles, programs that add."""
     channels = x.shape[1]
-    return _Cut(channels, x.numel() // channels, _TILE // channels)
+    n_rows = x.numel() // channels
+    tiles = triton.cdiv(n_rows, _TILE // channels)
+    return channels, n_rows, tiles, min(tiles, _PROGRAMS)
 
 
 def fits(x: Tensor) -> bool:
@@ -244,7 +207,7 @@ def fits(x: Tensor) -> bool:
     return (
         is_here
         and x.is_contiguous(memory_format=torch.channels_last)
-        and _FEW <= channels <= _TILE // 4
+        and 16 <= channels <= 1024
         and channels & (channels - 1) == 0
         and channels < x.numel() < 2**31
     )
@@ -267,30 +230,17 @@ class FusedNormLeaky(torch.autograd.Function):
         slope: float,
     ) -> Tensor:
         """Return the result, and move the running moments."""
-        cut = _cut(x)
-        sums = torch.empty(cut.n_programs, 2, cut.channels, device=x.device)
-        mean = torch.empty(cut.channels, device=x.device)
-        scale = torch.empty_like(mean)
+        channels, n_rows, tiles, adders = _cut(x)
+        sums = torch.empty(adders, 2, channels, device=x.device)
+        moments = torch.empty(2, channels, device=x.device)
         y = torch.empty_like(x)
-        _add_up_moments[(cut.n_programs,)](x, sums, cut.n_rows, **cut.shape)
-        _finish_moments[(cut.channels // _FEW,)](
-            x,
-            sums,
-            mean,
-            scale,
-            running_mean,
-            running_var,
-            seen,
-            cut.n_rows,
-            cut.n_programs,
-            eps=eps,
-            momentum=momentum,
-            **cut.ends,
-        )
-        _normalise[(cut.tiles,)](
-            x, y, mean, scale, weight, bias, cut.n_rows, slope=slope, **cut.shape
-        )
-        ctx.save_for_backward(x, mean, scale, weight, bias)
+        _add_up_moments[(adders,)](x, sums, n_rows, channels)
+        kept = (moments, running_mean, running_var, seen)
+        numbers = (n_rows, adders, eps, momentum, channels)
+        programs = triton.next_power_of_2(adders)
+        _finish_moments[(channels // 16,)](x, sums, *kept, *numbers, programs)
+        _normalise[(tiles,)](x, y, moments, weight, bias, n_rows, slope, channels)
+        ctx.save_for_backward(x, moments, weight, bias)
         ctx.slope = slope
         return y
 
@@ -298,29 +248,15 @@ class FusedNormLeaky(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of images, weight and bias."""
-        x, mean, scale, weight, bias = ctx.saved_tensors
+        x, moments, weight, bias = ctx.saved_tensors
         gradient = gradient.contiguous(memory_format=torch.channels_last)
-        cut = _cut(x)
-        sums = torch.empty(cut.n_programs, 2, cut.channels, device=x.device)
-        bias_gradient = torch.empty_like(bias)
-        weight_gradient = torch.empty_like(weight)
-        out = torch.empty_like(x)
-        known = (mean, scale, weight, bias)
-        shape = {"slope": ctx.slope, **cut.shape}
-        _add_up_gradients[(cut.n_programs,)](
-            x, gradient, sums, *known, cut.n_rows, **shape
-        )
-        _finish_gradients[(cut.channels // _FEW,)](
-            sums, bias_gradient, weight_gradient, cut.n_programs, **cut.ends
-        )
-        _send_back[(cut.tiles,)](
-            x,
-            gradient,
-            out,
-            *known,
-            bias_gradient,
-            weight_gradient,
-            cut.n_rows,
-            **shape,
-        )
-        return out, weight_gradient, bias_gradient, *(None,) * 6
+        channels, n_rows, tiles, adders = _cut(x)
+        sums = torch.empty(adders, 2, channels, device=x.device)
+        gradients, out = torch.empty_like(moments), torch.empty_like(x)
+        known, shape = (moments, weight, bias), (n_rows, ctx.slope, channels)
+        _add_up_gradients[(adders,)](x, gradient, sums, *known, *shape)
+        programs = triton.next_power_of_2(adders)
+        few = (channels // 16,)
+        _finish_gradients[few](sums, gradients, adders, channels, programs)
+        _send_back[(tiles,)](x, gradient, out, *known, gradients, *shape)
+        return out, gradients[1], gradients[0], *(None,) * 6

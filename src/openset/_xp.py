@@ -64,6 +64,11 @@ def to_numpy(array: Array) -> NDArray[Any]:
     return np.from_dlpack(array) if is_array_api_obj(array) else np.asarray(array)
 
 
+def floats(values: Any) -> Array:
+    """Return an array, a list or a number as an array of floating point numbers."""
+    return as_float(values) if is_array_api_obj(values) else np.asarray(values, float)
+
+
 def as_float(array: Array) -> Array:
     """Return `array` if it holds real floating point numbers, else as float64."""
     xp = array_namespace(array)
@@ -197,8 +202,15 @@ def log(array: Array) -> Array:
 def row_norms(rows: Array) -> Array:
     """Return the Euclidean length of each row."""
     if is_numpy_array(rows):
-        return np.sqrt(np.einsum("ij,ij->i", rows, rows))  # one pass, no temporary
+        return np.sqrt(row_dots(rows, rows))
     return array_namespace(rows).linalg.vector_norm(rows, axis=1)
+
+
+def row_dots(a: Array, b: Array) -> Array:
+    """Return the inner products of corresponding rows."""
+    if is_numpy_array(a):
+        return np.einsum("ij,ij->i", a, b)  # one pass, no temporary
+    return array_namespace(a).sum(a * b, axis=1)
 
 
 def top_values(rows: Array, k: int) -> Array:
@@ -235,19 +247,20 @@ def exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
     return row_sums(terms)
 
 
-def put(rows: Array, columns: Array, value: float) -> Array:
-    """Set ``rows[i, columns[i]]`` to `value`, in place if the library can.
+def put(rows: Array, columns: Array, value: Any) -> Array:
+    """Set ``rows[i, columns[i]]`` to a number or to ``value[i]``, in place if possible.
 
     `rows` must be a temporary array, never a caller's.
     """
     if is_numpy_array(rows):
         rows[np.arange(rows.shape[0]), columns] = value
         return rows
+    value = value[:, None] if is_array_api_obj(value) else value
     if is_torch_array(rows):
         return rows.scatter_(1, columns[:, None], value)
     xp = array_namespace(rows)
     is_hit = xp.arange(rows.shape[1], device=device(rows))[None, :] == columns[:, None]
-    return xp.where(is_hit, xp.asarray(value, dtype=rows.dtype), rows)
+    return xp.where(is_hit, value, rows)
 
 
 def moved(values: NDArray[Any], like: Array) -> Array:
@@ -284,3 +297,9 @@ def describe(array: Array) -> str:
     """Describe the library and device of an array, for messages."""
     library = array_namespace(array).__name__.rpartition(".")[2]
     return library if is_on_cpu(array) else f"{library} on {device(array)}"
+
+
+def or_one(values: Array) -> Array:
+    """Return the values, with 1 for 0: to divide by."""
+    xp = array_namespace(values)
+    return xp.where(values == 0, xp.ones_like(values), values)

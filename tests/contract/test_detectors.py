@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from openset import Outputs
 from openset.detectors import find, make, score_all
-from openset.detectors._registry import REGISTRY
+from openset.detectors.base import REGISTRY
 from openset.testing import detector_checks, example_outputs, in_library
 
 
@@ -155,7 +155,7 @@ def test_a_fit_does_not_depend_on_how_the_data_are_cut_up(
     name, train, test, monkeypatch
 ):
     expected = fitted_on(name, train).score(test).known
-    monkeypatch.setattr("openset.detectors._batch.batch_rows", lambda outputs: 70)
+    monkeypatch.setattr("openset.detectors.batch.batch_rows", lambda outputs: 70)
     found = fitted_on(name, train).score(test).known
     close(found, expected, trait(name).exact)
 

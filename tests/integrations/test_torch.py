@@ -14,7 +14,7 @@ from tests.integrations.rejectors import altered, assert_same_knownness
 from torch import nn
 
 from openset import Outputs, Rejector, detectors
-from openset.detectors._registry import REGISTRY
+from openset.detectors.base import REGISTRY
 from openset.integrations.torch import OpenSetModule
 from openset.testing import example_outputs as split
 from openset.testing._example import N_CLASSES, WIDTH

@@ -1,98 +1,52 @@
 """Post-hoc detectors: compute one knownness per sample from a network's outputs."""
 
-from openset.detectors import constraints, evt
-from openset.detectors._batch import Batch, State
-from openset.detectors._detector import Detector
-from openset.detectors._fitted import Fitted
-from openset.detectors._registry import find, make, names, options, remade
-from openset.detectors._score_all import score_all
-from openset.detectors.ash import ASH
-from openset.detectors.combined import Combined, combine
-from openset.detectors.core import CORE
-from openset.detectors.dice import DICE
-from openset.detectors.energy import Energy
-from openset.detectors.entropy import Entropy
-from openset.detectors.evm import EVM
-from openset.detectors.fdbd import FDBD
-from openset.detectors.gen import GEN
-from openset.detectors.gmm import GMM
-from openset.detectors.gradnorm import GradNorm
-from openset.detectors.klm import KLM
-from openset.detectors.knn import KNN
-from openset.detectors.lts import LTS
-from openset.detectors.mahalanobis import Mahalanobis
-from openset.detectors.maxlogit import MaxLogit
-from openset.detectors.mcm import MCM
-from openset.detectors.msp import MSP
-from openset.detectors.nci import NCI
-from openset.detectors.nnguide import NNGuide
-from openset.detectors.nno import NNO
-from openset.detectors.openmax import OpenMax
-from openset.detectors.osnn import OSNN
-from openset.detectors.pisvm import PISVM
-from openset.detectors.pnml import PNML
-from openset.detectors.postmax import PostMax
-from openset.detectors.react import ReAct
-from openset.detectors.relation import Relation
-from openset.detectors.residual import Residual
-from openset.detectors.rmds import RMDS
-from openset.detectors.scale import SCALE
-from openset.detectors.she import SHE
-from openset.detectors.temperature import Temperature
-from openset.detectors.vim import ViM
-from openset.detectors.vra import VRA
-from openset.detectors.weiper import WeiPer
-from openset.detectors.wsvm import WSVM
-
-__all__ = [
-    "ASH",
-    "CORE",
-    "DICE",
-    "EVM",
-    "FDBD",
-    "GEN",
-    "GMM",
-    "KLM",
-    "KNN",
-    "LTS",
-    "MCM",
-    "MSP",
-    "NCI",
-    "NNO",
-    "OSNN",
-    "PISVM",
-    "PNML",
-    "RMDS",
-    "SCALE",
-    "SHE",
-    "VRA",
-    "WSVM",
-    "Batch",
-    "Combined",
-    "Detector",
-    "Energy",
-    "Entropy",
-    "Fitted",
-    "GradNorm",
-    "Mahalanobis",
-    "MaxLogit",
-    "NNGuide",
-    "OpenMax",
-    "PostMax",
-    "ReAct",
-    "Relation",
-    "Residual",
-    "State",
-    "Temperature",
-    "ViM",
-    "WeiPer",
-    "combine",
-    "constraints",
-    "evt",
-    "find",
-    "make",
-    "names",
-    "options",
-    "remade",
-    "score_all",
-]
+from openset.detectors import constraints as constraints
+from openset.detectors import evt as evt
+from openset.detectors.base import Detector as Detector
+from openset.detectors.base import find as find
+from openset.detectors.base import make as make
+from openset.detectors.base import names as names
+from openset.detectors.base import options as options
+from openset.detectors.base import remade as remade
+from openset.detectors.batch import Batch as Batch
+from openset.detectors.batch import State as State
+from openset.detectors.combined import Combined as Combined
+from openset.detectors.combined import combine as combine
+from openset.detectors.evm import EVM as EVM
+from openset.detectors.fitted import Fitted as Fitted
+from openset.detectors.fitted import score_all as score_all
+from openset.detectors.gaussian import GMM as GMM
+from openset.detectors.gaussian import RMDS as RMDS
+from openset.detectors.gaussian import Mahalanobis as Mahalanobis
+from openset.detectors.logits import GEN as GEN
+from openset.detectors.logits import KLM as KLM
+from openset.detectors.logits import MCM as MCM
+from openset.detectors.logits import MSP as MSP
+from openset.detectors.logits import Energy as Energy
+from openset.detectors.logits import Entropy as Entropy
+from openset.detectors.logits import MaxLogit as MaxLogit
+from openset.detectors.logits import Temperature as Temperature
+from openset.detectors.neighbours import KNN as KNN
+from openset.detectors.neighbours import NNO as NNO
+from openset.detectors.neighbours import OSNN as OSNN
+from openset.detectors.neighbours import NNGuide as NNGuide
+from openset.detectors.neighbours import Relation as Relation
+from openset.detectors.openmax import OpenMax as OpenMax
+from openset.detectors.patterns import CORE as CORE
+from openset.detectors.patterns import FDBD as FDBD
+from openset.detectors.patterns import NCI as NCI
+from openset.detectors.patterns import SHE as SHE
+from openset.detectors.patterns import GradNorm as GradNorm
+from openset.detectors.postmax import PostMax as PostMax
+from openset.detectors.shaping import ASH as ASH
+from openset.detectors.shaping import DICE as DICE
+from openset.detectors.shaping import LTS as LTS
+from openset.detectors.shaping import SCALE as SCALE
+from openset.detectors.shaping import VRA as VRA
+from openset.detectors.shaping import ReAct as ReAct
+from openset.detectors.subspace import PNML as PNML
+from openset.detectors.subspace import Residual as Residual
+from openset.detectors.subspace import ViM as ViM
+from openset.detectors.svm import PISVM as PISVM
+from openset.detectors.svm import WSVM as WSVM
+from openset.detectors.weiper import WeiPer as WeiPer

@@ -183,20 +183,11 @@ class RowReductions(NamedTuple):
 def reduce_rows(logits: Any) -> RowReductions:
     """Return all reductions of a matrix of logits, each of shape (n,)."""
     n, n_columns = logits.shape
-    xp = _xp.array_namespace(logits)
-    top_class = xp.empty(n, dtype=xp.int64, device=logits.device)
-    floats = xp.empty((3, n), dtype=xp.float32, device=logits.device)
-    block = _block(n_columns)
-    _reduce[(n,)](
-        logits,
-        top_class,
-        *floats,
-        n_columns,
-        logits.stride(0),
-        block=block,
-        num_warps=_warps("reduce", block),
-    )
-    return RowReductions(top_class, *floats)
+    top_class = logits.new_empty(n, dtype=_xp.array_namespace(logits).int64)
+    floats = logits.new_empty((3, n))
+    size, outputs = (n_columns, logits.stride(0)), (top_class, *floats)
+    _reduce[(n,)](logits, *outputs, *size, **_options("reduce", n_columns))
+    return RowReductions(*outputs)
 
 
 def entropy_of_others(
@@ -204,35 +195,20 @@ def entropy_of_others(
 ) -> Any:
     """Return the GEN terms of the `kept` largest logits but for the predicted class."""
     n, n_columns = logits.shape
-    result = _xp.array_namespace(energy).empty_like(energy)
-    block = _block(n_columns)
-    normal = NormalDist()
+    result, normal = energy.new_empty(n), NormalDist()
     quantile = normal.inv_cdf(1 - min(kept / n_columns, 0.999))
-    _add_entropy[(n,)](
-        logits,
-        top_class,
-        energy,
-        result,
-        n_columns,
-        logits.stride(0),
-        kept,
-        quantile,
-        n_columns * normal.pdf(quantile),
-        gamma,
-        block=block,
-        num_warps=_warps("entropy", block),
-    )
+    arrays = (logits, top_class, energy, result, n_columns, logits.stride(0))
+    shape = (kept, quantile, n_columns * normal.pdf(quantile), gamma)
+    _add_entropy[(n,)](*arrays, *shape, **_options("entropy", n_columns))
     return result
 
 
-def is_current(array: Any) -> bool:
-    """Whether kernels would run on the device of the array."""
-    return array.device.index == triton.runtime.driver.active.get_current_device()
+def runs_on(logits: Any) -> bool:
+    """Whether kernels would run on the device of the logits, and a row fits."""
+    here = triton.runtime.driver.active.get_current_device()
+    return logits.device.index == here and logits.shape[1] <= MAX_COLUMNS
 
 
-def _block(n_columns: int) -> int:
-    return max(int(triton.next_power_of_2(n_columns)), 32)
-
-
-def _warps(kernel: str, block: int) -> int:
-    return max(1, block // _COLUMNS_PER_WARP[kernel])
+def _options(kernel: str, n_columns: int) -> dict[str, int]:
+    block = max(int(triton.next_power_of_2(n_columns)), 32)
+    return {"block": block, "num_warps": max(1, block // _COLUMNS_PER_WARP[kernel])}

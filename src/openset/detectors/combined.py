@@ -9,18 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._batch import Batch, State
-from openset.detectors._detector import Detector
-from openset.detectors._fitted import Fitted, need_fitted
-from openset.detectors._registry import make
-from openset.detectors.constraints import OneOf
+from openset.detectors.base import Detector, make
+from openset.detectors.batch import Batch, State
+from openset.detectors.fitted import Fitted, need_fitted
 from openset.outputs import Outputs
 
 _KNOTS = 257
 _NOISE = 1e-3  # knots nearer than this share of their range are one: scores round
 
 
-@dataclass(frozen=True, kw_only=True, init=False)
+@dataclass(frozen=True, kw_only=True)
 class Combined(Detector, listed=False):
     r"""Weighted mean of the ranks that several detectors give a sample.
 
@@ -41,9 +39,6 @@ class Combined(Detector, listed=False):
     ----------
     parts
         Names of detectors, or (name, parameters) pairs.
-    method
-        How the weights were chosen: ``"rank"`` (equal) or ``"stacking"`` (learnt). For
-        information only; the weights are part of the state.
 
     Examples
     --------
@@ -55,41 +50,30 @@ class Combined(Detector, listed=False):
     array([1. , 0.5, 0. ])
     """
 
-    name = "combined"
     fit_needs = ("logits", "features", "labels")
     score_needs = ("logits", "features")
-    fit_cost = "sum of parts"
-    score_cost = "sum of parts"
+    fit_cost = score_cost = "sum of parts"
     score_scale = "rank, in [0, 1]"
-    constraints = {"method": OneOf(("rank", "stacking"))}
 
-    parts: tuple[tuple[str, dict[str, Any]], ...]
-    method: str
+    parts: Any = ("msp", "postmax")
 
-    # Explicit, because parts may be given in a shorter form than they are stored.
-    def __init__(
-        self,
-        *,
-        parts: Sequence[Any] = ("msp", "postmax"),
-        method: str = "rank",
-    ) -> None:
-        self._check_params({"method": method})
-        if isinstance(parts, (str, Mapping)) or len(parts) == 0:
-            msg = _check.must(
-                "a non-empty list of detector names or (name, parameters) pairs",
-                caller="Combined",
-                name="parts",
-                got=repr(parts),
-            )
-            raise ValueError(msg)
-        pairs = tuple(_pair(part) for part in parts)
-        object.__setattr__(self, "parts", pairs)
-        object.__setattr__(self, "method", method)
+    def __post_init__(self) -> None:
+        """Build the parts, and see what they need."""
+        if isinstance(self.parts, str | Mapping) or not self.parts:
+            rule = "a non-empty list of detector names or (name, parameters) pairs"
+            _check.fail("Combined", "parts", rule, repr(self.parts))
+        pairs = [(one, {}) if isinstance(one, str) else one for one in self.parts]
+        if any(isinstance(one, Fitted) for one in pairs):
+            rule = "detector names or (name, parameters) pairs"
+            remedy = "For detectors that are already fitted, use combine(...)"
+            _check.fail("Combined", "parts", rule, "fitted ones", remedy, TypeError)
         recipes = tuple(make(name, **params) for name, params in pairs)
-        object.__setattr__(self, "_recipes", recipes)
-        for need in ("fit_needs", "score_needs"):
-            wanted = [n for recipe in recipes for n in getattr(recipe, need)]
-            object.__setattr__(self, need, tuple(dict.fromkeys(wanted)))
+        needs = {
+            kind: tuple(dict.fromkeys(n for one in recipes for n in getattr(one, kind)))
+            for kind in ("fit_needs", "score_needs")
+        }
+        parts = tuple((one.name, one.params()) for one in recipes)
+        vars(self).update(needs, parts=parts, _recipes=recipes)
 
     @property
     def recipes(self) -> tuple[Detector, ...]:
@@ -98,47 +82,40 @@ class Combined(Detector, listed=False):
 
     def params(self) -> dict[str, Any]:
         """Return the keyword arguments that build this recipe."""
-        parts = [[name, dict(params)] for name, params in self.parts]
-        return {"parts": parts, "method": self.method}
+        return {"parts": [[name, dict(params)] for name, params in self.parts]}
 
-    def fit_state(self, train: Outputs) -> State:
-        msg = _check.must(
-            "combined from fitted detectors and the scores of held-out known samples",
-            caller="Combined.fit",
-            name="parts",
-            got="training samples, which the parts know",
-            remedy="Use combine([part.fit(train), ...], reference=[...]), or "
-            "selection.choose",
+    def fit_state(self, train: Outputs) -> dict[str, Any]:
+        rule = "combined from fitted detectors and the scores of held-out known samples"
+        remedy = (
+            "Use combine([part.fit(train), ...], reference=[...]), or selection.choose"
         )
-        raise ValueError(msg)
+        got = "training samples, which the parts know"
+        return _check.fail("Combined.fit", "parts", rule, got, remedy)
 
     def prepare_state(self, state: State, dtype: Any) -> State:
         ready = {name: state[name] for name in ("knots", "weights")}
         for i, recipe in enumerate(self.recipes):
-            part = recipe.prepare_state(part_of_state(state, i), dtype)
+            part = recipe.prepare_state(_part_of(state, i), dtype)
             ready |= {f"{i}.{name}": array for name, array in part.items()}
         return ready
 
     def score_batch(self, state: State, batch: Batch) -> Array:
-        total = None
+        total: Any = 0.0
         for i, recipe in enumerate(self.recipes):
-            scores = recipe.score_batch(part_of_state(state, i), batch)
-            table = state["knots"][i, ...]
-            ranked = state["weights"][i] * _rank(scores, table)
-            total = ranked if total is None else total + ranked
+            scores = recipe.score_batch(_part_of(state, i), batch)
+            ranks = _rank(scores, state["knots"][i, ...])
+            total = state["weights"][i] * ranks + total
         return total
 
     def predict_batch(self, state: State, batch: Batch) -> Array | None:
-        return self.recipes[0].predict_batch(part_of_state(state, 0), batch)
+        return self.recipes[0].predict_batch(_part_of(state, 0), batch)
 
 
 def combine(
     fitted: Sequence[Fitted],
     *,
-    reference: Sequence[ArrayLike] | None = None,
-    knots: NDArray[np.float64] | None = None,
+    reference: Sequence[ArrayLike],
     weights: ArrayLike | None = None,
-    method: str = "rank",
 ) -> Fitted:
     """Combine several fitted detectors into one.
 
@@ -149,12 +126,8 @@ def combine(
     reference
         For each of them, the scores among which new scores are ranked: of known samples
         that none of them was fitted on.
-    knots
-        Instead of `reference`: tables of ranks, as :func:`knots_of` gives them.
     weights
         One per detector; by default equal, summing to one.
-    method
-        As in :class:`Combined`.
 
     Examples
     --------
@@ -166,108 +139,63 @@ def combine(
     >>> both.known(outputs)
     array([0.75 , 0.   , 0.375])
     """
-    fitted = need_fitted("combine", fitted)
-    if not fitted:
-        msg = _check.must("non-empty", caller="combine", name="fitted", got="[]")
-        raise ValueError(msg)
-    if knots is None:
-        if reference is None:
-            msg = "combine: reference or knots must be given, got neither"
-            raise ValueError(msg)
-        each = [knots_of(one) for one in reference]
-        _check_alike(each)
-        knots = np.stack(each)
-    n = len(fitted)
-    share = np.full(n, 1 / n) if weights is None else np.asarray(weights, dtype=float)
-    _check.same_length(
-        "combine", {"fitted": n, "knots": len(knots), "weights": share.size}
-    )
-    if not np.isfinite(share).all():
-        got = share.tolist()
-        raise ValueError(
-            _check.must("finite", caller="combine", name="weights", got=got)
-        )
-    state: dict[str, Any] = {"knots": knots, "weights": share}
+    listed = need_fitted("combine", fitted)
+    n = len(listed)
+    share = np.full(n, 1 / max(n, 1)) if weights is None else np.asarray(weights, float)
+    if not n or {len(reference), share.size} != {n} or not np.isfinite(share).all():
+        rule = "one for each detector, of which there must be some"
+        got = f"{len(reference)} and {share.size} for {n} detectors"
+        _check.fail("combine", "reference and weights", rule, got)
+    tables = [_table(one) for one in reference]
+    if len({table.shape for table in tables}) > 1:
+        rule = f"of one length, or of {_KNOTS} scores or more each"
+        got = ", ".join(str(table.shape[1]) for table in tables)
+        remedy = "Score all detectors on the same samples"
+        _check.fail("combine", "reference", rule, got, remedy)
+    state: dict[str, Any] = {"knots": np.stack(tables), "weights": share}
     widths: dict[str, int | None] = {}
-    for i, one in enumerate(fitted):
+    for i, one in enumerate(listed):
         state |= {f"{i}.{k}": _xp.to_numpy(a) for k, a in one.state.items()}
         widths |= {k: v for k, v in one.widths.items() if v is not None}
-    parts = [(one.detector.name, one.detector.params()) for one in fitted]
+    parts = [(one.detector.name, one.detector.params()) for one in listed]
     return Fitted(
-        detector=Combined(parts=parts, method=method),
+        detector=Combined(parts=parts),
         state=state,
         widths=widths,
-        layers=next((one.layers for one in fitted if one.layers), ()),
-        seen={name: array for one in fitted for name, array in one.seen.items()},
+        seen={name: array for one in listed for name, array in one.seen.items()},
     )
 
 
-def knots_of(*sides: ArrayLike) -> NDArray[np.float64]:
-    """Knots and their ranks, with equal weight of known and unknown samples.
+def _table(scores: ArrayLike) -> NDArray[np.float64]:
+    """Return distinct quantiles, and the rank of each in the middle of its ties.
 
-    Infinite scores are moved to the ends, beyond which ranks are constant anyway.
+    Infinite scores are moved to the ends, beyond which ranks are constant anyway; the
+    last knot is repeated, so that tables have one length.
 
     Examples
     --------
-    >>> knots_of([0.0, 0.0, 0.0, 1.0, 2.0])  # knots, and the rank of each
+    >>> _table([0.0, 0.0, 0.0, 1.0, 2.0])  # knots, and the rank of each
     array([[0.  , 1.  , 2.  , 2.  , 2.  ],
            [0.25, 0.75, 1.  , 1.  , 1.  ]])
     """
-    grids = []
-    for side in sides:
-        values = np.asarray(side, dtype=np.float64)
-        if np.isnan(values).any():
-            got = f"{np.count_nonzero(np.isnan(values))} of {values.size} NaN"
-            raise ValueError(
-                _check.must("free of NaN", caller="combine", name="scores", got=got)
-            )
-        finite = values[np.isfinite(values)]
-        if finite.size == 0:
-            msg = _check.must(
-                "partly finite", caller="combine", name="scores", got="none that are"
-            )
-            raise ValueError(msg)
-        values = np.clip(values, finite.min(), finite.max())
-        # a small set is used as it is
-        size = min(values.size, _KNOTS) if len(sides) == 1 else _KNOTS
-        grids.append(np.quantile(values, np.linspace(0, 1, size)))
-    return _table(np.sort(np.concatenate(grids)))
-
-
-def _table(knots: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return distinct knots, and the rank of each in the middle of those it replaces.
-
-    The last one is repeated, so that there are as many as before.
-    """
+    values = np.asarray(scores, dtype=float)
+    finite = values[np.isfinite(values)]
+    if np.isnan(values).any() or not finite.size:
+        rule, got = "free of NaN, and partly finite", "other scores"
+        _check.fail("combine", "reference", rule, got)
+    values = np.clip(values, finite.min(), finite.max())
+    # A small set is used as it is.
+    knots = np.quantile(values, np.linspace(0, 1, min(values.size, _KNOTS)))
     last = knots.size - 1
     spread = np.diff(np.quantile(knots, [0.01, 0.99]))[0]  # of most: some may be far
-    near = _NOISE * spread
     starts = [0]
-    for i, knot in enumerate(knots.tolist()):
-        if knot > knots[starts[-1]] + near:
+    for i, knot in enumerate(knots):
+        if knot > knots[starts[-1]] + _NOISE * spread:
             starts.append(i)
     ends = np.append(starts[1:], knots.size)
     middle = (np.array(starts) + ends - 1) / (2 * max(last, 1))
     places = np.minimum(np.arange(last + 1), len(starts) - 1)
     return np.stack([knots[starts][places], middle[places]])
-
-
-def _check_alike(knots: Sequence[NDArray[np.float64]]) -> None:
-    sizes = [one.shape[1] for one in knots]
-    if len(set(sizes)) > 1:
-        msg = _check.must(
-            f"of one length, or of {_KNOTS} scores or more each",
-            caller="combine",
-            name="reference",
-            got=", ".join(map(str, sizes)),
-            remedy="Score all detectors on the same samples",
-        )
-        raise ValueError(msg)
-
-
-def rank(scores: NDArray[np.float64], table: NDArray[np.float64]) -> NDArray[Any]:
-    """Rank scores from 0 to 1, by the table of :func:`knots_of`."""
-    return _rank(scores, table)
 
 
 def _rank(scores: Array, table: Array) -> Array:
@@ -287,30 +215,7 @@ def _rank(scores: Array, table: Array) -> Array:
     return below + share * (xp.take(ranks, right) - below)
 
 
-def _pair(part: Any) -> tuple[str, dict[str, Any]]:
-    """Read one part: a name, or a name with parameters."""
-    if isinstance(part, str):
-        return part, {}
-    try:
-        name, params = part
-        # NumPy's numbers as Python's types, for JSON.
-        plain = {
-            key: value.item() if isinstance(value, np.generic) else value
-            for key, value in params.items()
-        }
-    except (TypeError, ValueError, AttributeError) as error:
-        msg = _check.must(
-            "detector names or (name, parameters) pairs",
-            caller="Combined",
-            name="parts",
-            got=repr(part),
-            remedy="For detectors that are already fitted, use combine(...)",
-        )
-        raise TypeError(msg) from error
-    return str(name), plain
-
-
-def part_of_state(state: Mapping[str, Array], i: int) -> dict[str, Array]:
+def _part_of(state: Mapping[str, Array], i: int) -> dict[str, Array]:
     """Return the arrays of one of the combined detectors, by their names."""
     prefix = f"{i}."
     return {

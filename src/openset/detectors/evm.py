@@ -2,25 +2,23 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors._batch import Batch, State
-from openset.detectors._detector import Detector
-from openset.detectors._distances import (
-    blocks,
+from openset.detectors.base import Detector
+from openset.detectors.batch import Batch, State, Training
+from openset.detectors.constraints import COUNT, POSITIVE, Number
+from openset.detectors.neighbours import (
     centred,
-    distances_between,
+    in_blocks,
     need_two_classes,
     squared_distances,
-    training_rows,
 )
-from openset.detectors._weibull import exp, fit_weibull_rows
-from openset.detectors.constraints import POSITIVE, Integer, Number
-from openset.outputs import Outputs
+from openset.detectors.weibull import exp, fit_weibull_rows
 
 Floats = NDArray[np.float64]
 
@@ -62,6 +60,7 @@ class EVM(Detector):
 
     Examples
     --------
+    >>> from openset import Outputs
     >>> train = Outputs(features=[[0.0], [1.0], [8.0], [9.0]], labels=[0, 0, 1, 1])
     >>> fitted = EVM(tail=2).fit(train)
     >>> new = Outputs(features=[[0.5], [4.0], [90.0]], labels=[0, -1, -1])
@@ -71,7 +70,6 @@ class EVM(Detector):
     (array([1.  , 0.85, 0.  ]), array([0, 0, 1]))
     """
 
-    name = "evm"
     fit_needs = ("features", "labels")
     score_needs = ("features",)
     fit_cost = "n^2 d"
@@ -79,7 +77,7 @@ class EVM(Detector):
     paper = "Rudd et al. 2018"
     score_scale = "-log(-log p)"
     constraints = {
-        "tail": Integer(low=1),
+        "tail": COUNT,
         "margin": POSITIVE,
         "cover": Number(low=0, high=1, open_low=True),
     }
@@ -88,21 +86,17 @@ class EVM(Detector):
     margin: float = 0.5
     cover: float = 0.5
 
-    def fit_state(self, train: Outputs) -> State:
-        centre, rows, labels = training_rows(train)
-        need_two_classes("EVM", labels, "Margins are measured to other classes")
-        rows = rows.astype(np.float64, copy=False)
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        need_two_classes("EVM", train, "Margins are measured to other classes")
+        centre, rows = centred(train)
+        rows, labels = rows.astype(float), np.array(train.labels)
         margins = self.margin * _nearest_others(rows, labels, self.tail)
         # Margins must be positive; a sample without one is no extreme vector.
-        usable = np.flatnonzero(margins.min(axis=1) > 0)
-        if usable.size == 0:
-            msg = _check.must(
-                "different for different classes",
-                caller="EVM.fit",
-                name="features",
-                got="every sample equal to one of another class",
-            )
-            raise ValueError(msg)
+        usable = margins.min(axis=1) > 0
+        if not usable.any():
+            rule = "different for different classes"
+            got = "every sample equal to one of another class"
+            _check.fail("EVM.fit", "features", rule, got)
         margins, rows, labels = margins[usable], rows[usable], labels[usable]
         is_member = np.isfinite(margins)
         laws = fit_weibull_rows(np.where(is_member, margins, 1.0), is_member=is_member)
@@ -111,71 +105,60 @@ class EVM(Detector):
         radius = laws.scale * (-math.log(self.cover)) ** (1 / shape)
         members = (np.flatnonzero(labels == c) for c in np.unique(labels))
         kept = np.concatenate([m[_greedy_cover(rows[m], radius[m])] for m in members])
-        arrays = {
+        return {
             "centre": centre,
-            "vectors": rows[kept].astype(centre.dtype),
-            "shape": shape[kept].astype(centre.dtype),
-            "scale": laws.scale[kept].astype(centre.dtype),
+            "vectors": rows[kept],
+            "shape": shape[kept],
+            "scale": laws.scale[kept],
             "labels": labels[kept],
         }
-        return {name: _xp.moved(a, train.features) for name, a in arrays.items()}
+
+    def _winner(self, state: State, batch: Batch) -> tuple[Array, Array]:
+        """Return centred features and the index of the vector with the largest Psi."""
+        rows, vectors = batch.features - state["centre"], state["vectors"]
+        xp = _xp.array_namespace(rows)
+        log_scale = xp.log(state["scale"])
+
+        def place(rows: Array) -> Array:
+            half_logs = _xp.log(squared_distances(rows, vectors)) / 2
+            return xp.argmax(state["shape"] * (log_scale - half_logs), axis=1)
+
+        return rows, in_blocks(place, rows, vectors)
 
     def score_batch(self, state: State, batch: Batch) -> Array:
-        rows, winner = _winner(state, batch)
+        rows, winner = self._winner(state, batch)
         xp = _xp.array_namespace(rows)
         vectors, shape, scale = (
             xp.take(state[name], winner, axis=0)
             for name in ("vectors", "shape", "scale")
         )
-        distances = distances_between(rows, xp.astype(vectors, rows.dtype, copy=False))
-        return shape * (xp.log(scale) - _xp.log(distances))
+        return shape * (xp.log(scale) - _xp.log(_xp.row_norms(rows - vectors)))
 
     def probability_batch(self, state: State, batch: Batch) -> Array:
         exponent = -self.score_batch(state, batch)
         return _xp.array_namespace(exponent).exp(-exp(exponent))
 
     def predict_batch(self, state: State, batch: Batch) -> Array:
-        _, winner = _winner(state, batch)
+        winner = self._winner(state, batch)[1]
         return _xp.array_namespace(winner).take(state["labels"], winner, axis=0)
 
 
-def _winner(state: State, batch: Batch) -> tuple[Array, Array]:
-    """Return centred features and the index of the vector with the largest Psi."""
-    rows = centred(batch, state["centre"])
-    xp = _xp.array_namespace(rows)
-    vectors = xp.astype(state["vectors"], rows.dtype, copy=False)
-    log_scale = xp.log(state["scale"])
-    best: Array | None = None
-    for block in blocks(rows.shape[0], vectors.shape[0]):
-        half_logs = _xp.log(squared_distances(rows, vectors[block, :])) / 2
-        scores = state["shape"][block][None, :] * (
-            log_scale[block][None, :] - half_logs
-        )
-        place, value = xp.argmax(scores, axis=1), xp.max(scores, axis=1)
-        place = place + block.start
-        if best is None:
-            best, winner = value, place
-        else:
-            winner = xp.where(value > best, place, winner)
-            best = xp.where(value > best, value, best)
-    return rows, winner
-
-
 def _nearest_others(rows: Floats, labels: NDArray[np.int64], tail: int) -> Floats:
-    """Distances to the `tail` nearest samples of other classes, inf where too few."""
+    """Return distances to the nearest samples of other classes, inf where too few."""
     n = labels.size
     tail = min(tail, n - int(np.unique(labels, return_counts=True)[1].min()))
-    found = np.empty((n, tail))
-    for block in blocks(n, n):
-        squared = squared_distances(rows[block], rows)
-        squared[labels[block, None] == labels[None, :]] = np.inf
-        nearest = squared.argmin(axis=1)
+
+    def distances(block: Floats, own: NDArray[np.int64]) -> Floats:
+        squared = squared_distances(block, rows)
+        squared[own[:, None] == labels] = np.inf
         few = np.sort(np.partition(squared, tail - 1, axis=1)[:, :tail], axis=1)
         # Exact, so that coinciding samples have distance 0.
-        exact = distances_between(rows[block], rows[nearest])
-        found[block] = np.maximum(np.sqrt(few), exact[:, None])
-        found[block, 0] = exact
-    return found
+        exact = _xp.row_norms(block - rows[squared.argmin(axis=1)])
+        found = np.maximum(np.sqrt(few), exact[:, None])
+        found[:, 0] = exact
+        return found
+
+    return in_blocks(distances, rows, rows, labels)
 
 
 def _greedy_cover(rows: Floats, radius: Floats) -> NDArray[np.intp]:
@@ -184,21 +167,20 @@ def _greedy_cover(rows: Floats, radius: Floats) -> NDArray[np.intp]:
     The one that covers most uncovered samples comes first; of equal ones that with the
     largest radius, so that the order of the samples does not matter.
     """
-    n = radius.size
     widest = np.argsort(-radius, kind="stable")
     rows, radius = rows[widest], radius[widest]
-    covers = np.empty((n, n), dtype=bool)
-    for block in blocks(n, n):
-        squared = squared_distances(rows[block], rows)
-        covers[block] = squared <= (radius[block] ** 2)[:, None]
+
+    def covered(block: Floats, radius: Floats) -> NDArray[np.bool_]:
+        return squared_distances(block, rows) <= (radius**2)[:, None]
+
+    covers = in_blocks(covered, rows, rows, radius)
     np.fill_diagonal(covers, val=True)
     gain = np.count_nonzero(covers, axis=1)
-    left = np.ones(n, dtype=bool)
+    left = np.ones(radius.size, dtype=bool)
     chosen = []
     while left.any():
-        best = int(gain.argmax())
-        chosen.append(best)
-        new = np.flatnonzero(covers[best] & left)
+        chosen.append(int(gain.argmax()))
+        new = np.flatnonzero(covers[chosen[-1]] & left)
         left[new] = False
         # Every column is removed once: all rounds together cost one pass.
         gain -= np.count_nonzero(covers[:, new], axis=1)

@@ -1,65 +1,441 @@
-"""Functions shared by methods that change features or weights of the last layer."""
+"""Detectors that change features, logits or the last layer, and take the energy."""
 
 import math
-from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openset import _check, _xp
-from openset._types import Array, InvalidSamplesError
-from openset.detectors._batch import State
-from openset.outputs import Outputs
+from openset._types import Array
+from openset.detectors.base import Detector
+from openset.detectors.batch import Batch, State, Training, draw, fit_batches
+from openset.detectors.constraints import FLAG, PERCENT, Number, OneOf
 
-Numbers = Callable[[NDArray[np.int64]], NDArray[np.int64]]
-
-
-def head(caller: str, train: Outputs) -> dict[str, Array]:
-    """Return weight and bias of the last layer as state: copies, free of NaN."""
-    return {name: _part(caller, train, name) for name in ("weight", "bias")}
-
-
-def weight(caller: str, train: Outputs, dtype: Any) -> Array:
-    """Return the weight of the last layer: a copy, free of NaN."""
-    return _part(caller, train, "weight", dtype)
+_MOST_NUMBERS = 1 << 24  # of more features, a percentile is that of random rows
+_UP_TO_100 = Number(low=0, high=100)
+_NOT_NEGATIVE = (
+    "Features must be non-negative, as after a ReLU: negative entries (as after "
+    "LayerNorm) need relu=True; and a few of them must not be far smaller than their "
+    "sum: lower percentile"
+)
 
 
-def _part(caller: str, train: Outputs, name: str, dtype: Any = None) -> Array:
-    array: Array = getattr(train, name)
-    # Memory-mapped arrays have not been checked before.
-    if isinstance(array, np.memmap) and np.isnan(array).any():
-        msg = _check.must("free of NaN", caller=f"{caller}.fit", name=name, got="NaN")
-        raise ValueError(msg)
-    xp = _xp.array_namespace(array)
-    return xp.astype(array, array.dtype if dtype is None else dtype, copy=True)
+@dataclass(frozen=True, kw_only=True)
+class _Shaped(Detector):
+    """Energy of the logits that the last layer gives to changed features."""
+
+    fit_needs: ClassVar[tuple[str, ...]] = ("features", "head")
+    score_needs = ("features",)
+    fit_cost = "n d"
+    score_cost = "C d"
+    score_scale = "energy"
+
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        return head(train)
+
+    @staticmethod
+    def _logits(state: State, features: Array) -> Array:
+        logits = features @ state["weight"].T
+        logits += state["bias"]
+        return logits
+
+    def _changed(self, state: State, features: Array) -> Array:
+        return features
+
+    def score_batch(self, state: State, batch: Batch) -> Array:
+        def energy(rows: Array) -> Array:
+            return _xp.logsumexp(self._logits(state, self._changed(state, rows)))
+
+        # A block of rows at a time: the changed features stay in the cache.
+        return _xp.by_rows(energy, batch.features)
+
+    def predict_batch(self, state: State, batch: Batch) -> Array | None:
+        logits = self._logits(state, batch.features)
+        return _xp.array_namespace(logits).argmax(logits, axis=1)
 
 
-def head_logits(state: State, features: Array) -> Array:
-    """Apply the last layer to features."""
-    logits = features @ state["weight"].T
-    logits += state["bias"]
-    return logits
+@dataclass(frozen=True, kw_only=True)
+class ReAct(_Shaped):
+    r"""Energy after clipping large activations.
 
+    .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top \min(f, \kappa) + b_c\bigr)
 
-def head_energy(
-    state: State, features: Array, change: Callable[[Array], Array]
-) -> Array:
-    """Return the energy of the logits that the last layer gives to changed features.
+    where :math:`\kappa` is a percentile of *all* numbers in the training features (if
+    there are more than 16 million, of random rows with as many). The predicted class is
+    that of the original features.
 
-    A block of rows at a time: the changed features stay in the cache.
+    Parameters
+    ----------
+    percentile
+        Percentile of the activations to clip at, in [0, 100].
+
+    References
+    ----------
+    Sun, Guo and Li, "ReAct: Out-of-distribution detection with rectified activations",
+    NeurIPS 2021.
+
+    Examples
+    --------
+    The median activation is 1, so the 5 counts as 1.
+
+    >>> from openset import Outputs
+    >>> head = {"weight": [[1.0, 1.0, 1.0]], "bias": [0.5]}
+    >>> train = Outputs(features=[[0.0, 1.0, 2.0]], **head)
+    >>> test = Outputs(features=[[5.0, 0.0, 1.0]], labels=[-1])
+    >>> ReAct(percentile=50).fit(train).score(test).known
+    array([2.5])
     """
 
-    def energy(rows: Array) -> Array:
-        return _xp.logsumexp(head_logits(state, change(rows)))
+    paper = "Sun et al. 2021"
+    constraints = {"percentile": _UP_TO_100}
 
-    return _xp.by_rows(energy, features)
+    percentile: float = 90.0
+
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        return {"clip": np.percentile(_some(train), self.percentile), **head(train)}
+
+    def _changed(self, state: State, features: Array) -> Array:
+        return _xp.array_namespace(features).minimum(features, state["clip"])
 
 
-def head_class(state: State, features: Array) -> Array:
-    """Return the argmax of the logits the last layer gives to these features."""
-    logits = head_logits(state, features)
-    return _xp.array_namespace(logits).argmax(logits, axis=1)
+@dataclass(frozen=True, kw_only=True)
+class VRA(_Shaped):
+    r"""Energy after suppressing low activations and clipping high ones.
+
+    .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top g(f) + b_c\bigr), \qquad
+              g(v) = \begin{cases} 0 & v < \alpha \\ v & \alpha \le v \le \beta \\
+                     \beta & v > \beta \end{cases}
+
+    where :math:`\alpha` and :math:`\beta` are percentiles of all numbers in the
+    training features. The predicted class is that of the original features. (The
+    paper's VRA+, which also adds a constant to what lies between, is not implemented.)
+
+    Parameters
+    ----------
+    low, high
+        The two percentiles, in [0, 100], low <= high.
+    below
+        What becomes of activations below :math:`\alpha`: ``"zero"``, as in the paper,
+        or ``"clip"``: :math:`\alpha`, as in OpenOOD and pytorch-ood.
+
+    References
+    ----------
+    Xu et al., "VRA: Variational rectified activation for out-of-distribution
+    detection", NeurIPS 2023.
+
+    Examples
+    --------
+    Percentiles of the numbers 0 to 4 are 1 and 3: of (5, 2, 0.5), 3 + 2 + 0 remain.
+
+    >>> from openset import Outputs
+    >>> head = {"weight": [[1.0, 1.0, 1.0]], "bias": [0.5]}
+    >>> train = Outputs(features=[[0.0, 1.0, 2.0], [3.0, 4.0, 2.0]], **head)
+    >>> test = Outputs(features=[[5.0, 2.0, 0.5]], labels=[-1])
+    >>> VRA(low=20, high=80).fit(train).score(test).known
+    array([5.5])
+    """
+
+    paper = "Xu et al. 2023"
+    constraints = {
+        "low": _UP_TO_100,
+        "high": _UP_TO_100,
+        "below": OneOf("zero", "clip"),
+    }
+
+    low: float = 60.0
+    high: float = 95.0
+    below: str = "zero"
+
+    def __post_init__(self) -> None:
+        """Check the parameters, and that the percentiles are in order."""
+        super().__post_init__()
+        if self.low > self.high:
+            _check.fail("VRA", "low", f"at most high, {self.high:g}", self.low)
+
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        # Of float64 numbers, NumPy interpolates in float64.
+        ends = np.percentile(_some(train), np.array([self.low, self.high]))
+        return {"low": ends[:1], "high": ends[1:], **head(train)}
+
+    def _changed(self, state: State, features: Array) -> Array:
+        xp = _xp.array_namespace(features)
+        kept, low = xp.minimum(features, state["high"]), state["low"]
+        if self.below == "clip":
+            return xp.maximum(kept, low)
+        return _xp.zero_own(kept, features < low)
+
+
+def _some(train: Training) -> Any:
+    """Return the training features; of many, those of random rows."""
+    n, width = train.features.shape
+    return Batch(train, draw(n, max(1, _MOST_NUMBERS // width), seed=0)).features
+
+
+@dataclass(frozen=True, kw_only=True)
+class ASH(_Shaped):
+    r"""Energy after keeping only the largest features.
+
+    .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top f' + b_c\bigr)
+
+    The k largest features are kept, :math:`k = d - \operatorname{round}(d\,p/100)`
+    (halves to even, at least 1; of equal ones those with the lower index), and become,
+    with :math:`s_1 = \sum_i f_i` and :math:`s_2` the sum of the kept ones,
+
+    - ``"p"`` (prune): themselves;
+    - ``"s"`` (scale): themselves times :math:`\exp(s_1 / s_2)`;
+    - ``"b"`` (binarise): all :math:`s_1 / k`.
+
+    As in :class:`SCALE`, ``"s"`` raises for samples whose kept features do not have a
+    positive sum, except zero vectors, which stay zero. The predicted class is that of
+    the original features.
+
+    Parameters
+    ----------
+    variant
+        ``"s"``, ``"p"`` or ``"b"``. The paper uses about 90 % for s, 65 % for b.
+    percentile
+        p, the percentage of features set to zero, in [0, 100).
+    relu
+        Set negative features to zero first.
+
+    References
+    ----------
+    Djurisic et al., "Extremely simple activation shaping for out-of-distribution
+    detection", ICLR 2023.
+
+    Examples
+    --------
+    Of (3, 1) only the 3 survives; the only logit is the sum of the features.
+
+    >>> from openset import Outputs
+    >>> outputs = Outputs(features=[[3.0, 1.0]], labels=[0], weight=[[1.0, 1.0]],
+    ...                   bias=[0.0])
+    >>> ASH(variant="p", percentile=50).fit(outputs).score(outputs).known
+    array([3.])
+    >>> ASH(variant="b", percentile=50).fit(outputs).score(outputs).known
+    array([4.])
+    >>> ASH(variant="s", percentile=50).fit(outputs).score(outputs).known.round(3)
+    array([11.381])
+    """
+
+    fit_needs = ("head",)
+    fit_cost = "-"
+    paper = "Djurisic et al. 2023"
+    undefined = _NOT_NEGATIVE
+    constraints = {
+        "variant": OneOf("s", "p", "b"),
+        "percentile": PERCENT,
+        "relu": FLAG,
+    }
+
+    variant: str = "s"
+    percentile: float = 90.0
+    relu: bool = False
+
+    def _changed(self, state: State, features: Array) -> Array:
+        xp = _xp.array_namespace(features)
+        if self.relu:
+            features = xp.maximum(features, xp.zeros_like(features[:1, :]))
+        k = n_kept(features.shape[1], self.percentile)
+        top = _xp.top_values(features, k)
+        least = xp.min(top, axis=1)[:, None]
+        is_above, is_tied = features > least, features == least
+        left = k - xp.count_nonzero(is_above, axis=1)
+        # After a ReLU hundreds of zeros may tie: take them from the left.
+        rank = xp.cumulative_sum(xp.astype(is_tied, xp.int64), axis=1)
+        is_kept = is_above | (is_tied & (rank <= left[:, None]))
+        if self.variant == "b":
+            mean = xp.sum(features, axis=1)[:, None] / k
+            return xp.where(is_kept, mean, xp.zeros_like(features))
+        kept = xp.where(is_kept, features, xp.zeros_like(features))
+        if self.variant == "p":
+            return kept
+        return kept * _expansion(features, xp.sum(top, axis=1))[:, None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DICE(_Shaped):
+    r"""Energy of the logits, computed with the weights that contribute most.
+
+    .. math:: s(x) = \log \sum_c \exp\Bigl(\sum_j M_{cj} w_{cj} f_j + b_c\Bigr), \qquad
+              M_{cj} = [w_{cj} \mu_j > \kappa]
+
+    where :math:`\mu` is the mean training feature and :math:`\kappa` a percentile of
+    all contributions :math:`w_{cj} \mu_j`. At percentile 0 all weights are kept, and s
+    is the energy.
+
+    Parameters
+    ----------
+    percentile
+        Percentage of the weights set to zero, in [0, 100). The paper uses 90 for CIFAR
+        and 70 for ImageNet.
+
+    References
+    ----------
+    Sun and Li, "DICE: Leveraging sparsification for out-of-distribution detection",
+    ECCV 2022.
+
+    Examples
+    --------
+    The mean feature is (1, 2): contributions are 3 and 2, and only the first weight is
+    kept.
+
+    >>> from openset import Outputs
+    >>> head = {"weight": [[3.0, 1.0]], "bias": [0.5]}
+    >>> train = Outputs(features=[[1.0, 2.0]], **head)
+    >>> test = Outputs(logits=[[7.5]], features=[[2.0, 1.0]], labels=[0])
+    >>> DICE(percentile=50).fit(train).score(test).known
+    array([6.5])
+    """
+
+    fit_cost = "n d + C d"
+    paper = "Sun & Li 2022"
+    constraints = {"percentile": PERCENT}
+
+    percentile: float = 90.0
+
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        state = head(train)
+        if self.percentile > 0:
+            contribution = state["weight"].astype(float) * mean_feature(train)
+            cut = np.percentile(contribution, self.percentile)
+            state["weight"][contribution <= cut] = 0
+        return state
+
+    # The weights are no longer those of the last layer.
+    predict_batch = Detector.predict_batch
+
+
+@dataclass(frozen=True, kw_only=True)
+class SCALE(Detector):
+    r"""Energy after scaling all features by a factor computed from their sums.
+
+    .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top (r f) + b_c\bigr), \qquad
+              r = \exp \frac{\sum_i f_i}{\sum_{i \in \text{top-}k} f_i}, \qquad
+              k = d - \operatorname{round}(d\,p / 100)
+
+    Scaling commutes with the last layer, :math:`W(r f) + b = r (z - b) + b`, so no
+    second matrix product is needed; the logits must therefore be those of the given
+    features and head. Halves are rounded to even, and k is at least 1.
+
+    The ratio is meaningful only for non-negative features. A sample whose k largest
+    features do not have a positive sum raises; a zero vector keeps its logits (r = 1).
+
+    Parameters
+    ----------
+    percentile
+        p, the percentage of features left out of the denominator, in [0, 100).
+    relu
+        Compute r from max(f, 0): for features with negative entries (LayerNorm). Only r
+        changes, not the features themselves.
+
+    References
+    ----------
+    Xu et al., "Scaling for training time and post-hoc out-of-distribution detection
+    enhancement", ICLR 2024.
+
+    Examples
+    --------
+    Of (3, 1) the larger half is 3: r = exp(4/3), and the only logit is 3 + 1.
+
+    >>> from openset import Outputs
+    >>> outputs = Outputs(logits=[[4.0]], features=[[3.0, 1.0]], labels=[0],
+    ...                   weight=[[1.0, 1.0]], bias=[0.0])
+    >>> SCALE(percentile=50).fit(outputs).score(outputs).known.round(3)  # 4 exp(4/3)
+    array([15.175])
+    """
+
+    fit_needs = ("head",)
+    score_needs = ("logits", "features")
+    score_cost = "C + d"
+    paper = "Xu et al. 2024"
+    score_scale = "energy"
+    undefined = _NOT_NEGATIVE
+    constraints = {"percentile": PERCENT, "relu": FLAG}
+
+    percentile: float = 85.0
+    relu: bool = False
+
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        return {"bias": head(train)["bias"]}
+
+    def score_batch(self, state: State, batch: Batch) -> Array:
+        k = n_kept(batch.features.shape[1], self.percentile)
+
+        def factor(features: Array) -> Array:
+            xp = _xp.array_namespace(features)
+            if self.relu:
+                features = xp.maximum(features, xp.zeros_like(features[:1, :]))
+            return _expansion(features, xp.sum(_xp.top_values(features, k), axis=1))
+
+        def energy(logits: Array, scale: Array) -> Array:
+            changed = logits - state["bias"]
+            changed *= scale[:, None]
+            changed += state["bias"]
+            return _xp.logsumexp(changed)
+
+        scale = _xp.by_rows(factor, batch.features)
+        return _xp.by_rows(energy, batch.logits, scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LTS(Detector):
+    r"""Energy after scaling the logits by a factor computed from the features.
+
+    .. math:: s(x) = \log \sum_c e^{r z_c}, \qquad
+              r = \Bigl( \frac{\sum_i f^+_i}{\sum_{i \in \text{top-}k} f^+_i}
+                  \Bigr)^2, \qquad
+              k = d - \operatorname{round}(d\,p / 100), \qquad f^+ = \max(f, 0)
+
+    Halves are rounded to even, and k is at least 1. The released code applies the ReLU,
+    which the paper does not mention; it matters for features with negative entries
+    only. A sample without positive features keeps its logits (r = 1). It needs no
+    fitting.
+
+    Parameters
+    ----------
+    percentile
+        p, the percentage of features left out of the denominator, in [0, 100).
+
+    References
+    ----------
+    Djurisic, Liu and Nikolic, "Logit scaling for out-of-distribution detection",
+    Machine Vision and Applications 2025.
+
+    Examples
+    --------
+    Of (3, 1) the larger half is 3: r = (4/3)^2, and the only logit is 9.
+
+    >>> from openset import Outputs
+    >>> outputs = Outputs(logits=[[9.0]], features=[[3.0, 1.0]], labels=[0])
+    >>> LTS(percentile=50).fit(outputs).score(outputs).known.round(6)
+    array([16.])
+    """
+
+    score_needs = ("logits", "features")
+    score_cost = "C + d"
+    paper = "Djurisic et al. 2025"
+    score_scale = "energy"
+    constraints = {"percentile": PERCENT}
+
+    percentile: float = 95.0
+
+    def score_batch(self, state: State, batch: Batch) -> Array:
+        k = n_kept(batch.features.shape[1], self.percentile)
+
+        def factor(features: Array) -> Array:
+            xp = _xp.array_namespace(features)
+            positive = xp.maximum(features, xp.zeros_like(features[:1, :]))
+            kept = xp.sum(_xp.top_values(positive, k), axis=1)
+            ratio = xp.sum(positive, axis=1) / _xp.or_one(kept)
+            return xp.where(kept == 0, 1.0, ratio) ** 2
+
+        def energy(logits: Array, scale: Array) -> Array:
+            return _xp.logsumexp(logits * scale[:, None])
+
+        scale = _xp.by_rows(factor, batch.features)
+        return _xp.by_rows(energy, batch.logits, scale)
 
 
 def n_kept(width: int, percentile: float) -> int:
@@ -70,60 +446,27 @@ def n_kept(width: int, percentile: float) -> int:
     return max(1, width - round(width * percentile / 100))
 
 
-def expansion(
-    caller: str, features: Array, k: int, numbers: Numbers | None = None
-) -> Array:
-    """Return exp(sum of all entries / sum of the `k` largest) of each row.
+def _expansion(features: Array, kept: Array) -> Array:
+    """Return exp(sum of all entries / `kept`, the sum of the largest) of each row.
 
-    A zero row gets 1. Rows whose largest entries do not have a positive sum raise an
-    error: the ratio would be meaningless. `numbers` gives the numbers of samples, for
-    the error (`Batch.numbers`).
+    A zero row gets 1; rows whose largest entries have no positive sum, and those whose
+    exponential is beyond all floats, have none.
     """
-
-    def error(msg: str, is_bad: Array) -> InvalidSamplesError:
-        rows = np.flatnonzero(_xp.to_numpy(is_bad))
-        found = rows if numbers is None else numbers(rows)
-        return InvalidSamplesError(msg, found.tolist())
-
     xp = _xp.array_namespace(features)
-
-    def largest(rows: Array) -> Array:
-        return xp.sum(_xp.top_values(rows, k), axis=1)
-
-    def is_zero_row(rows: Array) -> Array:
-        return xp.all(rows == 0, axis=1)
-
-    total, kept = xp.sum(features, axis=1), _xp.by_rows(largest, features)
+    total = xp.sum(features, axis=1)
+    ratio = total / xp.where(kept > 0, kept, xp.nan)
     limit = math.log(xp.finfo(total.dtype).max)
-    if _xp.is_traced(total):  # a graph cannot raise: invalid rows are NaN
-        ratio = total / xp.where(kept > 0, kept, xp.nan)
-        ratio = xp.where(ratio <= limit, ratio, xp.nan)
-        return xp.exp(xp.where(is_zero_row(features), 0.0, ratio))
-    if bool(xp.any(kept <= 0)):
-        is_zero = _xp.by_rows(is_zero_row, features)
-        is_bad = (kept <= 0) & ~is_zero
-        n_bad = int(xp.count_nonzero(is_bad))
-        if n_bad:
-            msg = _check.must(
-                "non-negative, as after a ReLU",
-                caller=f"{caller}.score",
-                name="features",
-                got=f"{n_bad} samples whose {k} largest sum to 0 or less",
-                remedy="Negative entries (as after LayerNorm) need relu=True",
-            )
-            raise error(msg, is_bad)
-        kept = xp.where(is_zero, xp.ones_like(kept), kept)
-        ratio = xp.where(is_zero, xp.zeros_like(total), total / kept)
-    else:
-        ratio = total / kept
-    largest_ratio = float(xp.max(ratio))
-    if largest_ratio > limit:
-        msg = _check.must(
-            f"such that sum / sum of the {k} largest is at most {limit:.0f}",
-            caller=f"{caller}.score",
-            name="features",
-            got=f"{largest_ratio:.3g}",
-            remedy="Lower percentile",
-        )
-        raise error(msg, ratio > limit)
-    return xp.exp(ratio)
+    ratio = xp.where(ratio <= limit, ratio, xp.nan)
+    return xp.exp(xp.where((kept == 0) & (total == 0), 0.0, ratio))
+
+
+def head(train: Training) -> dict[str, Any]:
+    """Return copies of weight and bias of the last layer."""
+    return {name: np.array(getattr(train, name)) for name in ("weight", "bias")}
+
+
+def mean_feature(train: Training) -> Any:
+    """Return the mean feature vector, in float64."""
+    # A product with ones takes half the time of `sum`.
+    sums = (np.ones(len(b)) @ b.features.astype(float) for b in fit_batches(train))
+    return sum(sums) / len(train)

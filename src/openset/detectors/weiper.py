@@ -1,21 +1,20 @@
 """WeiPer+KLD: histograms of features and of logits of perturbed weights."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openset import _xp
 from openset._types import Array
-from openset.detectors import shaping
-from openset.detectors._batch import Batch, State, draw, fit_batches
-from openset.detectors._detector import Detector
-from openset.detectors.constraints import POSITIVE, Integer, Number
-from openset.outputs import Outputs
+from openset.detectors.base import Detector
+from openset.detectors.batch import Batch, State, Training, draw, fit_batches
+from openset.detectors.constraints import COUNT, POSITIVE, SEED, Number
+from openset.detectors.shaping import head
 
-# Perturbed logits computed at once.
-_BLOCK = 1 << 21
+_BLOCK = 1 << 21  # perturbed logits computed at once
+_ADDED = {"features": 0.01, "logits": 0.025}  # to the histograms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +66,7 @@ class WeiPer(Detector):
     --------
     Samples like the training sample have no divergence: only the confidence is left.
 
+    >>> from openset import Outputs
     >>> head = {"weight": [[1.0, 0.0], [0.0, 1.0]], "bias": [0.0, 0.0]}
     >>> train = Outputs(logits=[[4.0, 0.0]], features=[[4.0, 0.0]], **head)
     >>> fitted = WeiPer(repeats=5, smooth=1).fit(train)
@@ -74,22 +74,22 @@ class WeiPer(Detector):
     True
     """
 
-    name = "weiper"
     fit_needs = ("features", "head")
     score_needs = ("features",)
     fit_cost = "n r C d"
     score_cost = "r C d"
     paper = "Granz et al. 2024"
     score_scale = "p - divergence"
+    casts_state = False
     constraints = {
         "delta": POSITIVE,
-        "repeats": Integer(low=1),
+        "repeats": COUNT,
         "weight_logits": Number(low=0),
         "weight_msp": Number(low=0),
-        "bins": Integer(low=2),
-        "smooth": Integer(low=1),
-        "max_samples": Integer(low=1),
-        "seed": Integer(),
+        "bins": Number(low=2, integer=True),
+        "smooth": COUNT,
+        "max_samples": COUNT,
+        "seed": SEED,
     }
 
     delta: float = 2.1
@@ -101,49 +101,41 @@ class WeiPer(Detector):
     max_samples: int = 10_000
     seed: int = 0
 
-    def fit_state(self, train: Outputs) -> State:
-        head = shaping.head("WeiPer", train)
-        weight = self._perturbed(_xp.to_numpy(head["weight"]))
+    def fit_state(self, train: Training) -> dict[str, Any]:
         chosen = draw(len(train), self.max_samples, self.seed)
         n = len(train) if chosen is None else chosen.size
-        state: dict[str, Array] = {
-            "weight": _xp.moved(weight, head["weight"]),
-            "head": head["weight"],
-            "bias": head["bias"],
-        }
-        spans = [
-            (_span(features), *(_span(z) for z in self._logits(state, features)))
-            for features in map(_wide, fit_batches(train, chosen))
-        ]
-        ends = {
-            "features": _outer([parts[0] for parts in spans], n),
-            "logits": _outer([one for parts in spans for one in parts[1:]], n),
-        }
-        for name, span in ends.items():
-            state[f"span_{name}"] = _xp.moved(np.array(span), head["weight"])
+        last = head(train)
+        state = {"weight": self._perturbed(last["weight"]), "head": last["weight"]}
+        state["bias"] = last["bias"]
+        ends: dict[str, list[float]] = {name: [] for name in _ADDED}
+        for features in map(_wide, fit_batches(train, chosen)):
+            ends["features"] += [features.min(), features.max()]
+            for logits in self._logits(state, features):
+                ends["logits"] += [logits.min(), logits.max()]
+        for name, values in ends.items():
+            low, high = min(values), max(values)
+            more = (high - low) / n or 1.0  # a little wider than the range
+            state[f"span_{name}"] = np.array([low - more, high + more])
         sums: Any = 0.0
         for features in map(_wide, fit_batches(train, chosen)):
-            xp = _xp.array_namespace(features)
-            both = xp.stack(self._histograms(state, features)[:2], axis=0)
-            sums = xp.sum(both, axis=1) + sums
-        means = _distributions(sums / n, _added(sums))
-        return {**state, "means": means}
+            sums = np.stack(self._shares(state, features)[:2]).sum(axis=1) + sums
+        means = zip(sums / n, _ADDED.values(), strict=True)
+        return {**state, "means": np.stack([_distribution(*one) for one in means])}
 
-    def _perturbed(self, weight: NDArray[Any]) -> NDArray[np.float32]:
+    def _perturbed(self, weight: Any) -> Any:
         """Return r perturbed copies of the weights, stacked, as float32."""
-        n_classes, width = weight.shape
         rng = np.random.default_rng(self.seed)
         # Perturbations belong to a class whatever its number is.
         order = np.lexsort(weight.astype(np.float32).T[::-1])
-        lengths = np.linalg.norm(weight.astype(np.float64), axis=1)
-        found = np.empty((self.repeats, n_classes, width), dtype=np.float32)
+        lengths = np.linalg.norm(weight.astype(float), axis=1)
+        found = np.empty((self.repeats, *weight.shape), dtype=np.float32)
         for one in found:
-            noise = rng.normal(size=(n_classes, width))
+            noise = rng.normal(size=weight.shape)
             noise *= self.delta / np.linalg.norm(noise, axis=1)[:, None]
             one[order] = weight[order] + lengths[order, None] * noise
-        return found.reshape(-1, width)
+        return found.reshape(-1, weight.shape[1])
 
-    def _logits(self, state: State, features: Array) -> Any:
+    def _logits(self, state: State, features: Array) -> Iterator[Array]:
         """Yield perturbed logits of float64 features, some repeats at a time."""
         xp = _xp.array_namespace(features)
         n_classes = state["bias"].shape[0]
@@ -154,7 +146,7 @@ class WeiPer(Detector):
             logits = features @ xp.astype(rows, xp.float64).T
             yield logits + xp.tile(bias, (part.stop - part.start,))[None, :]
 
-    def _histograms(self, state: State, features: Array) -> tuple[Array, Array, Array]:
+    def _shares(self, state: State, features: Array) -> tuple[Array, Array, Array]:
         """Return both histograms of each sample, and its confidence."""
         xp = _xp.array_namespace(features)
         n, n_classes = features.shape[0], state["bias"].shape[0]
@@ -173,39 +165,23 @@ class WeiPer(Detector):
     def score_batch(self, state: State, batch: Batch) -> Array:
         features = _wide(batch)
         xp = _xp.array_namespace(features)
-        *shares, confidence = self._histograms(state, features)
+        *shares, confidence = self._shares(state, features)
+        known = self.weight_msp * confidence
         smoother = _xp.moved(_smoother(self.bins, self.smooth), features)
-        found = xp.stack([share @ smoother for share in shares], axis=0)
-        p = _distributions(found, _added(found))
-        q = state["means"][:, None, :]
-        apart = xp.sum((p - q) * (xp.log(p) - xp.log(q)), axis=2)
-        return (
-            self.weight_msp * confidence
-            - apart[0, :]
-            - self.weight_logits * apart[1, :]
-        )
+        weights = (1.0, self.weight_logits)
+        for i, added in enumerate(_ADDED.values()):
+            p, q = _distribution(shares[i] @ smoother, added), state["means"][i, ...]
+            apart = xp.sum((p - q) * (xp.log(p) - xp.log(q)), axis=1)
+            known = known - weights[i] * apart
+        return known
 
     def predict_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
-        dtype = batch.features.dtype
-        head = {"weight": state["head"], "bias": state["bias"]}
-        cast = {name: xp.astype(one, dtype, copy=False) for name, one in head.items()}
-        return shaping.head_class(cast, batch.features)
-
-
-# Added to the histograms of features and of perturbed logits.
-_ADDED = (0.01, 0.025)
-
-
-def _added(like: Array) -> Array:
-    shape = (2,) + (1,) * (like.ndim - 1)
-    return _xp.moved(np.array(_ADDED).reshape(shape), like)
-
-
-def _distributions(shares: Array, added: Array) -> Array:
-    xp = _xp.array_namespace(shares)
-    found = shares + added
-    return found / xp.sum(found, axis=-1, keepdims=True)
+        weight, bias = (
+            xp.astype(state[name], batch.features.dtype, copy=False)
+            for name in ("head", "bias")
+        )
+        return xp.argmax(batch.features @ weight.T + bias, axis=1)
 
 
 def _wide(batch: Batch) -> Array:
@@ -213,52 +189,31 @@ def _wide(batch: Batch) -> Array:
     return xp.astype(batch.features, xp.float64, copy=False)
 
 
-def _span(values: Array) -> tuple[float, float]:
-    xp = _xp.array_namespace(values)
-    return float(xp.min(values)), float(xp.max(values))
-
-
-def _outer(spans: list[tuple[float, float]], n: int) -> tuple[float, float]:
-    """Return the range of all values, a little wider: by its n-th part on each side."""
-    low, high = min(a for a, _ in spans), max(b for _, b in spans)
-    more = (high - low) / n
-    return (low - more, high + more) if more > 0 else (low - 1.0, high + 1.0)
-
-
-def _places(values: Any, span: Any, bins: int) -> Any:
-    """Return the bin of each value as a real number, before rounding down."""
-    low, high = span[0], span[1]
-    return (values - low) * (bins / (high - low))
+def _distribution(shares: Array, added: float) -> Array:
+    """Add a small constant, and scale to sum 1."""
+    found = shares + added
+    return found / _xp.array_namespace(found).sum(found, axis=-1, keepdims=True)
 
 
 def _counts(values: Array, span: Array, bins: int) -> Array:
     """Count the values of each row in every bin, shape (n, bins)."""
     xp = _xp.array_namespace(values)
-    places = xp.floor(_places(values, span, bins))
-    n = values.shape[0]
-    numbers = _xp.is_numpy_array(values) or _xp.is_torch_array(values)
-    if _xp.is_traced(values) or not numbers:
+    places = xp.floor((values - span[0]) * (bins / (span[1] - span[0])))
+    n, numpy = values.shape[0], _xp.is_numpy_array(values)
+    if not numpy and (_xp.is_traced(values) or not _xp.is_torch_array(values)):
         each = [xp.sum(xp.astype(places == j, xp.float64), axis=1) for j in range(bins)]
         return xp.stack(each, axis=1)
-    # One more bin on either side, for values outside of the range.
-    # NaN is no integer: outside, too. The sample's score is NaN all the same.
+    # One more bin on either side, for values outside of the range. NaN is no integer:
+    # outside, too. The sample's score is NaN all the same.
     places = xp.where(xp.isnan(places), xp.full_like(places, -1.0), places)
     index = xp.astype(xp.clip(places, -1, bins), xp.int64) + 1
     index += xp.arange(n, device=_xp.device(values))[:, None] * (bins + 2)
-    flat = xp.reshape(index, (-1,))
-    size = n * (bins + 2)
-    if _xp.is_numpy_array(values):
-        counts = np.bincount(flat, minlength=size)
-    else:
-        counts = flat.bincount(minlength=size)
+    flat, size = xp.reshape(index, (-1,)), n * (bins + 2)
+    counts = (np.bincount if numpy else xp.bincount)(flat, minlength=size)
     return xp.astype(xp.reshape(counts, (n, bins + 2))[:, 1:-1], xp.float64)
 
 
-def _smoother(bins: int, width: int) -> NDArray[np.float64]:
+def _smoother(bins: int, width: int) -> Any:
     """Return the matrix of a moving average; beyond the ends, the last bin counts."""
-    found = np.zeros((bins, bins))
-    before = (width - 1) // 2
-    for j in range(bins):
-        near = np.clip(np.arange(j - before, j - before + width), 0, bins - 1)
-        found[:, j] = np.bincount(near, minlength=bins) / width
-    return found
+    near = np.arange(bins) + np.arange(width)[:, None] - (width - 1) // 2
+    return np.eye(bins)[np.clip(near, 0, bins - 1)].sum(axis=0).T / width

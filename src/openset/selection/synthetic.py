@@ -293,7 +293,6 @@ def _without(outputs: Outputs, keep: NDArray[np.intp], *, known_only: bool) -> O
         classes=names,
         weight=None if outputs.weight is None else outputs.weight[keep],
         bias=None if outputs.bias is None else outputs.bias[keep],
-        layers=outputs.layers,
     )
     return rest.take(labels != UNKNOWN) if known_only else rest
 

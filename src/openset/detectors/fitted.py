@@ -1,0 +1,392 @@
+"""`Fitted`: a detector with what it learned; `score_all`: several in one pass."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from openset import _check, _npz, _xp
+from openset._types import Array, ArtefactError, InvalidSamplesError
+from openset.detectors.batch import (
+    Batch,
+    State,
+    column,
+    first,
+    in_batches,
+    working_dtype,
+)
+from openset.outputs import Outputs, need_outputs, need_same_classes
+from openset.outputs.seen import Hashes
+from openset.scores import Scores
+
+if TYPE_CHECKING:
+    from openset.detectors.base import Detector  # it imports us
+
+_REMEDY = {
+    "logits": "Give Outputs(logits=...)",
+    "features": "Give Outputs(features=...), the input of the last linear layer",
+    "labels": "Give Outputs(labels=...)",
+    "head": "Give Outputs(weight=..., bias=...), the last linear layer with a bias "
+    "of zeros if it has none",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted detector: its hyper-parameters and named arrays.
+
+    `classes` are the names of the classes it was fitted on, if the outputs had names:
+    outputs that name others, or in another order, are refused. `widths` are the numbers
+    of classes and features; outputs of other widths are refused. `seen` are hashes of
+    the samples it was fitted on: thresholds are not chosen on these.
+    """
+
+    detector: "Detector"
+    state: State
+    widths: Mapping[str, int | None] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    seen: Hashes = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Pickle the arrays, but not what was prepared from them.
+        return {name: v for name, v in self.__dict__.items() if name != "_states"}
+
+    def __repr__(self) -> str:
+        arrays = ", ".join(f"{n}{tuple(a.shape)}" for n, a in self.state.items())
+        return f"Fitted({self.detector!r}; {arrays or 'no state'})"
+
+    def score(
+        self,
+        outputs: Outputs,
+        *,
+        batch_size: int | None = None,
+        progress: bool = False,
+        rows: NDArray[np.int64] | None = None,
+    ) -> Scores:
+        """Score labelled outputs in batches; the result is NumPy.
+
+        The options are those of :func:`score_all`.
+        """
+        options: Any = {"batch_size": batch_size, "progress": progress, "rows": rows}
+        return score_all([self], outputs, **options)[self.detector.name]
+
+    def known(self, outputs: Outputs, *, batch_size: int | None = None) -> NDArray[Any]:
+        """Return the knownness alone, for outputs without labels."""
+        return self._run(self._scored, outputs, batch_size)
+
+    def known_of_batch(self, batch: Batch) -> Array:
+        """Return the knownness of a batch in its own array library, unchecked."""
+        return self.detector.score_batch(self.prepared(batch.logits.dtype), batch)
+
+    def prepared(self, dtype: Any) -> State:
+        """Return the arrays as they are used to score outputs of this dtype."""
+        if dtype not in self._states:
+            self._states[dtype] = self.detector.prepare_state(self.state, dtype)
+        return self._states[dtype]
+
+    def probability(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> NDArray[Any]:
+        """Return the probability of being known, for methods that define one."""
+        return self._defined("probability", outputs, batch_size)
+
+    def class_probabilities(
+        self, outputs: Outputs, *, batch_size: int | None = None
+    ) -> NDArray[Any]:
+        """Return the probability of each class, for methods that define them.
+
+        Shape (n, C), or (n, C + 1) for methods with a class of unknowns: it comes last,
+        so that the label -1 of unknowns indexes it.
+        """
+        return self._defined("class_probabilities", outputs, batch_size)
+
+    def _defined(
+        self, what: str, outputs: Outputs, batch_size: int | None
+    ) -> NDArray[Any]:
+        def one(state: State, batch: Batch) -> Array:
+            values = getattr(self.detector, f"{what}_batch")(state, batch)
+            if values is None:
+                msg = f"{type(self.detector).__name__}: defines no {what}"
+                raise TypeError(msg.replace("_", " "))
+            return values
+
+        return self._run(one, outputs, batch_size)
+
+    def _run(
+        self,
+        one: Callable[[State, Batch], Array],
+        outputs: Outputs,
+        batch_size: int | None,
+    ) -> NDArray[Any]:
+        self.check_outputs(outputs)
+        state = self.prepared(working_dtype(outputs))
+        parts = in_batches(lambda batch: one(state, batch), outputs, batch_size)
+        values = column(parts, np.float64)
+        self._need_numbers(values)
+        return values
+
+    def _scored(self, state: State, batch: Batch) -> Array:
+        """Return the knownness of a batch: one number for each of its samples."""
+        values = self.detector.score_batch(state, batch)
+        shape = getattr(values, "shape", None)
+        if shape is None or tuple(shape) != (len(batch),):
+            rule = f"an array of one number per sample, shape ({len(batch)},)"
+            got = type(values).__name__ if shape is None else f"shape {tuple(shape)}"
+            name = type(self.detector).__name__
+            _check.fail(name, "the result of score_batch", rule, got)
+        return values
+
+    def _need_numbers(
+        self, values: NDArray[np.float64], chosen: NDArray[np.int64] | None = None
+    ) -> None:
+        """Raise if there is NaN; `chosen` are the samples' numbers, if not all."""
+        if not np.isnan(values.min()):  # min propagates NaN: one pass, no mask
+            return
+        bad = np.unique(np.nonzero(np.isnan(values))[0])
+        rows = bad if chosen is None else chosen[bad]
+        detector = type(self.detector)
+        rule = "free of NaN"
+        got = f"NaN for {bad.size} samples, first in row {rows[0]}"
+        msg = _check.must(
+            rule,
+            caller=detector.__name__,
+            name="result",
+            got=got,
+            remedy=detector.undefined,
+        )
+        raise InvalidSamplesError(msg, rows.tolist())
+
+    @cached_property
+    def _states(self) -> dict[Any, State]:
+        return {}  # prepared states by dtype: an index is built once, not per call
+
+    def check_outputs(self, outputs: Outputs) -> None:
+        """Raise unless it can score these: inputs, widths, classes, device."""
+        caller = f"{type(self.detector).__name__}.score"
+        need_outputs(caller, "outputs", outputs)
+        need_inputs(caller, self.detector.score_needs, outputs)
+        got = widths_of(outputs)
+        for what, fitted in self.widths.items():
+            if fitted is not None and got[what] is not None and fitted != got[what]:
+                rule = f"{fitted}, as in fit or calibration"
+                _check.fail(caller, what, rule, got[what])
+        need_same_classes(
+            caller,
+            outputs,
+            self.classes,
+            of="the outputs it was fitted on",
+            name="outputs",
+        )
+        here = first(outputs)
+        for name, array in self.state.items():
+            if not _xp.same_place(array, here):
+                rule = "in the library and on the device of the fitted arrays"
+                got_ = f"{_xp.describe(here)} for {name} in {_xp.describe(array)}"
+                remedy = "Move one: fitted.to(outputs.logits) or outputs.to('numpy')"
+                _check.fail(caller, "outputs", rule, got_, remedy)
+
+    def to(self, like: Array) -> "Fitted":
+        """Move the state to the library and device of an array (e.g. your logits)."""
+        if not _xp.is_array_api_obj(like):
+            remedy = "Give an array on the device to score on, such as your logits"
+            got = type(like).__name__
+            _check.fail("Fitted.to", "like", "an array", got, remedy, TypeError)
+        state = {n: _xp.moved(_xp.to_numpy(a), like) for n, a in self.state.items()}
+        return replace(self, state=state)
+
+    def with_widths_of(self, outputs: Outputs) -> "Fitted":
+        """Return it for outputs as wide as these, where fit saw none (MSP, MaxLogit).
+
+        Examples
+        --------
+        >>> from openset.detectors import MaxLogit
+        >>> MaxLogit().fit().with_widths_of(Outputs(logits=[[1.0, 0.0]])).widths
+        {'n_classes': 2, 'n_features': None}
+        """
+        seen = {name: n for name, n in self.widths.items() if n is not None}
+        return replace(self, widths={**widths_of(outputs), **seen})
+
+    def save(self, path: str | Path) -> Path:
+        """Write one ``.npz``: the arrays, and the recipe as JSON. No pickle."""
+        path = Path(path)
+        _check.ending("Fitted.save", path, [".npz"])
+        recipe = {
+            "kind": "openset.Fitted",
+            "schema": 1,
+            "detector": self.detector.name,
+            "classes": self.detector.origins(caller="Fitted.save"),
+            "params": self.detector.params(),
+            "widths": dict(self.widths),
+            "class_names": list(self.classes),
+        }
+        arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}
+        arrays |= {f"seen.{name}": hashes for name, hashes in self.seen.items()}
+        _npz.save(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path, *, plugins: Sequence[str] = ()) -> "Fitted":
+        """Read what :meth:`save` wrote; the arrays are NumPy (see :meth:`to`).
+
+        The file does not decide what is imported: a detector of your own must be
+        registered, offered by an installed package, or named in `plugins`
+        (``"package.module:Class"``).
+        """
+        from openset.detectors import remade  # noqa: PLC0415  # it imports us
+
+        path = Path(path)
+        arrays, _ = _npz.load("Fitted.load", path)
+        try:
+            recipe = json.loads(str(arrays.pop("recipe")))
+            kind, schema = recipe["kind"], recipe["schema"]
+            if kind != "openset.Fitted" or schema != 1:
+                got = f"{kind} of schema {schema}"
+                remedy = "Upgrade openset to read newer files"
+                rule = "an openset.Fitted of schema 1"
+                _check.fail("Fitted.load", str(path), rule, got, remedy, ArtefactError)
+            named: dict[str, dict[str, Any]] = {"state": {}, "seen": {}}
+            for key, array in arrays.items():
+                group, _, name = key.partition(".")
+                named.setdefault(group, {})[name] = array
+            return cls(
+                detector=remade(
+                    recipe["detector"],
+                    recipe["params"],
+                    recipe.get("classes", []),
+                    caller="Fitted.load",
+                    path=path,
+                    plugins=plugins,
+                ),
+                widths=dict(recipe["widths"]),
+                classes=tuple(map(str, recipe.get("class_names", ()))),
+                **named,
+            )
+        except ArtefactError:
+            raise
+        except (KeyError, ValueError, TypeError) as error:
+            msg = f"Fitted.load: {path} holds no detector, or is damaged ({error!r})"
+            raise ArtefactError(msg) from error
+
+
+def score_all(
+    fitted: Iterable[Fitted] | Mapping[str, Fitted],
+    outputs: Outputs,
+    *,
+    batch_size: int | None = None,
+    progress: bool = False,
+    rows: NDArray[np.int64] | None = None,
+) -> dict[str, Scores]:
+    """Score several fitted detectors in one pass over logits and features.
+
+    Reductions (largest logit, argmax, log-sum-exp, norms) are shared, and the data are
+    read in batches, on all cores: beyond the result, memory does not grow with the
+    number of samples. Scores do not depend on the number of cores.
+
+    Parameters
+    ----------
+    fitted
+        Fitted detectors; a mapping names the results, a list uses detector names.
+    outputs
+        Labelled outputs of the split to score.
+    batch_size
+        Samples per batch; by default as many as fit a few megabytes.
+    progress
+        Show a progress bar.
+    rows
+        Numbers of the samples to score; by default all. The scores are those of
+        ``outputs.take(rows)``, but nothing is copied.
+    """
+    if not isinstance(fitted, Mapping):
+        listed = need_fitted("score_all", fitted)
+        fitted = {one.detector.name: one for one in listed}
+        if len(fitted) != len(listed):
+            rule = "detectors of different names"
+            remedy = "Pass a mapping from your own names to them"
+            _check.fail("score_all", "fitted", rule, "two of one kind", remedy)
+    else:
+        need_fitted("score_all", fitted.values())
+    need_outputs("score_all", "outputs", outputs)
+    if outputs.labels is None:
+        remedy = "Use fitted.known(outputs) for the knownness of unlabelled data"
+        _check.fail("score", "outputs", "labelled", "no labels", remedy)
+    for one in fitted.values():
+        one.check_outputs(outputs)
+        if outputs.logits is None and not one.detector.predicts_classes:
+            rule = "outputs with logits, whose argmax is the predicted class"
+            name = type(one.detector).__name__
+            _check.fail(f"{name}.score", "outputs", rule, "features only")
+    dtype = working_dtype(outputs)
+    states = {name: one.prepared(dtype) for name, one in fitted.items()}
+
+    def scored(batch: Batch) -> dict[str, tuple[Array, Array]]:
+        shared = None if outputs.logits is None else batch.top_class
+        return {
+            name: (
+                one._scored(states[name], batch),
+                one.detector.predict_batch(states[name], batch)
+                if shared is None
+                else shared,
+            )
+            for name, one in fitted.items()
+        }
+
+    parts = in_batches(scored, outputs, batch_size, rows=rows, progress=progress)
+    own = {"labels": outputs.labels, "groups": outputs.groups, "ids": outputs.ids}
+    if rows is not None:
+        own = {n: None if one is None else one[rows] for n, one in own.items()}
+    found, predicted = {}, None
+    for name, one in fitted.items():
+        known = column([part[name][0] for part in parts], np.float64)
+        one._need_numbers(known, rows)
+        if predicted is None or outputs.logits is None:
+            predicted = column([part[name][1] for part in parts], np.int64)
+        found[name] = Scores(
+            **own,  # type: ignore[arg-type]  # labels are there
+            predicted=predicted,
+            known=known,
+            n_classes=outputs.n_classes,
+        )
+    return found
+
+
+def need_inputs(caller: str, needs: Iterable[str], outputs: Outputs) -> None:
+    """Raise if the outputs lack one of these, and say how to give it."""
+    for one in absent(needs, outputs):
+        msg = f"{caller}: outputs must have {one}, got none. {_REMEDY[one]}"
+        raise ValueError(msg)
+
+
+def absent(needs: Iterable[str], outputs: Outputs) -> list[str]:
+    """Return which of these the outputs do not have."""
+    arrays = {"head": ("weight", "bias")}
+    return [
+        need
+        for need in needs
+        if any(getattr(outputs, name) is None for name in arrays.get(need, (need,)))
+    ]
+
+
+def widths_of(outputs: Outputs) -> dict[str, int | None]:
+    """Return the numbers of classes and of features; None for what is not there."""
+    features = outputs.features
+    return {
+        "n_classes": outputs.n_classes,
+        "n_features": None if features is None else int(features.shape[1]),
+    }
+
+
+def need_fitted(caller: str, values: Any) -> list[Fitted]:
+    """Return fitted detectors as a list; raise if one is not fitted."""
+    listed = list(values) if isinstance(values, Iterable) else [values]
+    odd = [v for v in listed if not isinstance(v, Fitted)]
+    if odd or not isinstance(values, Iterable):
+        got = type((odd or listed)[0]).__name__
+        remedy = "Put them in a list, each after detector.fit(train)"
+        rule = "several fitted detectors"
+        _check.fail(caller, "fitted", rule, got, remedy, TypeError)
+    return listed

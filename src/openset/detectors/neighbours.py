@@ -1,0 +1,475 @@
+"""Detectors that compare a sample with training samples or with class means."""
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from openset import _check, _optional, _xp
+from openset._types import Array
+from openset.detectors.base import Detector
+from openset.detectors.batch import Batch, State, Training, add_by_group, draw
+from openset.detectors.constraints import COUNT, POSITIVE, SEED, Number, OneOf
+
+_BLOCK = 1 << 20  # comparisons of samples with the bank that are held at a time
+_BANK = Number(low=0, open_low=True, or_none=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Bank(Detector):
+    """A detector that keeps training samples: all, or random ones."""
+
+    bank: float | int | None = None
+    seed: int = 0
+
+    def _kept(self, train: Training, k: int = 1) -> Batch:
+        """Return the samples of the bank, of which there must be `k`."""
+        n, caller = len(train), f"{type(self).__name__}.fit"
+        bank = n if self.bank is None else self.bank
+        if bank > n or (bank > 1 and bank != int(bank)):
+            rule = f"a number up to {n}, that of the training samples, or a share"
+            _check.fail(caller, "bank", rule, bank)
+        # 1 and 1.0 both mean all.
+        size = max(1, round(bank * n)) if bank <= 1 else int(bank)
+        if size < k:
+            remedy = "Lower k, or fit on more samples"
+            _check.fail(caller, "k", f"at most {size}, the size of the bank", k, remedy)
+        return Batch(train, draw(n, size, self.seed))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Nearest(_Bank):
+    """A detector that looks for the largest inner products with the bank."""
+
+    constraints = {
+        "k": COUNT,
+        "bank": _BANK,
+        "seed": SEED,
+        "backend": OneOf("matmul", "faiss"),
+    }
+
+    k: int = 50
+    backend: str = "matmul"
+    index: str = "Flat"
+
+    def prepare_state(self, state: State, dtype: Any) -> State:
+        if self.backend == "matmul":
+            return super().prepare_state(state, dtype)
+        faiss: Any = _optional.optional("faiss", "faiss")
+        vectors = np.ascontiguousarray(_xp.to_numpy(state["bank"]), dtype=np.float32)
+        index = faiss.index_factory(
+            vectors.shape[1], self.index, faiss.METRIC_INNER_PRODUCT
+        )
+        index.train(vectors)
+        index.add(vectors)
+        return {"index": index}
+
+    def _products(self, state: State, rows: Array) -> Array:
+        """Return the `k` largest inner products of each row with the bank."""
+        if "index" in state:
+            found = state["index"].search(
+                np.ascontiguousarray(_xp.to_numpy(rows), dtype=np.float32), self.k
+            )
+            products = np.where(found[1] < 0, np.nan, found[0])  # too few were found
+            xp = _xp.array_namespace(rows)
+            return xp.astype(_xp.moved(products, rows), rows.dtype, copy=False)
+        bank = state["bank"]
+        return in_blocks(lambda r: _xp.top_values(r @ bank.T, self.k), rows, bank)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KNN(_Nearest):
+    r"""Minus the distance to the k-th nearest training sample, on the unit sphere.
+
+    .. math:: s(x) = -\lVert u - u_{(k)} \rVert_2 = -\sqrt{2 - 2 \cos(f, f_{(k)})},
+              \qquad u = f / \lVert f \rVert_2
+
+    The search is exact: a matrix product, block by block, and the k best of each row. A
+    zero vector has no direction; its cosine with everything counts as 0. In float32,
+    cosines are accurate to about 1e-7, so distances below 3e-4 are not resolved; use
+    float64 features if that matters. A bank smaller than k is an error.
+
+    Parameters
+    ----------
+    k
+        Number of the neighbour whose distance is used. The paper uses 50 for CIFAR-10,
+        200 for CIFAR-100, 1000 for all of ImageNet, 10 for one per cent of it.
+    bank
+        How many training samples to keep, drawn at random: a number, or (as a float) a
+        share in (0, 1]. Default: all.
+    seed
+        Random seed of that draw.
+    backend
+        ``"matmul"``, or ``"faiss"`` (extra `faiss`; on the CPU and in float32).
+    index
+        Index that faiss builds, as a string for its ``index_factory``: ``"Flat"`` is
+        exact, others (``"HNSW32"``) approximate.
+
+    References
+    ----------
+    Sun et al., "Out-of-distribution detection with deep nearest neighbors", ICML 2022.
+
+    Examples
+    --------
+    (2, 0) has the direction of (1, 0); (-5, 0) is at a right angle to (0, 3), the
+    nearest: sqrt(2).
+
+    >>> from openset import Outputs
+    >>> train = Outputs(features=[[1.0, 0.0], [0.0, 3.0]])
+    >>> KNN(k=1).fit(train).known(Outputs(features=[[2.0, 0.0], [-5.0, 0.0]])).round(4)
+    array([-0.    , -1.4142])
+    """
+
+    fit_needs = score_needs = ("features",)
+    fit_cost = score_cost = "n d"
+    paper = "Sun et al. 2022"
+    score_scale = "-distance"
+
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        return {"bank": self._kept(train, self.k).unit_features}
+
+    def score_batch(self, state: State, batch: Batch) -> Array:
+        xp = _xp.array_namespace(batch.features)
+        top = self._products(state, batch.unit_features)
+        square = 2 - 2 * xp.min(top, axis=1)
+        # By rounding, the cosine of a direction with itself may exceed 1.
+        return -xp.sqrt(xp.maximum(square, xp.zeros_like(square)))
+
+
+@dataclass(frozen=True, kw_only=True)
+class NNGuide(_Nearest):
+    r"""Energy, times the energy-weighted cosine to the `k` best training samples.
+
+    .. math:: s(x) = E(x) \cdot \operatorname*{mean}_{i \in \text{top-}k}
+              E(x_i) \cos(f(x), f(x_i)), \qquad E(x) = \log \sum_c e^{z_c(x)}
+
+    The search is exact, as in :class:`KNN`; a zero vector has cosine 0 with everything,
+    so s = 0. Energies should be positive (the product of two negative ones is
+    positive): fitting warns if one in the bank is not. A bank smaller than k raises.
+
+    Parameters
+    ----------
+    k
+        Number of neighbours.
+    bank
+        How many training samples to keep, drawn at random: a number, or (as a float) a
+        share in (0, 1]. Default: all; the paper keeps one per cent of ImageNet.
+    seed
+        Random seed of that draw.
+    backend
+        ``"matmul"``, or ``"faiss"`` (extra `faiss`; on the CPU and in float32).
+    index
+        Index that faiss builds, as a string for its ``index_factory``: ``"Flat"`` is
+        exact, others (``"HNSW32"``) approximate.
+
+    References
+    ----------
+    Park, Jung and Teoh, "Nearest neighbor guidance for out-of-distribution detection",
+    ICCV 2023.
+
+    Examples
+    --------
+    >>> from openset import Outputs
+    >>> eye = [[4.0, 0.0], [0.0, 4.0]]
+    >>> train = Outputs(logits=eye, features=eye, labels=[0, 1])
+    >>> far = Outputs(logits=[[1.0, 1.0]], features=[[-1.0, -1.0]], labels=[-1])
+    >>> NNGuide(k=1).fit(train).score(far).known.round(2)
+    array([-4.81])
+    """
+
+    fit_needs = score_needs = ("logits", "features")
+    fit_cost = "n (C + d)"
+    score_cost = "C + n d"
+    paper = "Park et al. 2023"
+    score_scale = "energy^2"
+    undefined = "Divide large logits, here and in training, by a constant"
+
+    k: int = 10
+
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        kept = self._kept(train, self.k)
+        n_negative = np.count_nonzero(kept.energy <= 0)
+        if n_negative:
+            msg = (
+                f"NNGuide.fit: energies should be positive, got {n_negative} in the "
+                f"bank that are not. Logits that are negative throughout "
+                f"(log-probabilities?) make the guidance meaningless"
+            )
+            warnings.warn(msg, stacklevel=3)  # the caller of fit
+        return {"bank": kept.unit_features * kept.energy[:, None]}
+
+    def score_batch(self, state: State, batch: Batch) -> Array:
+        xp = _xp.array_namespace(batch.features)
+        top = self._products(state, batch.unit_features)
+        with np.errstate(over="ignore"):
+            known = batch.energy * xp.mean(top, axis=1)
+        # The product of two energies may be beyond all floats.
+        is_lost = xp.isinf(known) & xp.isfinite(batch.energy)
+        return xp.where(is_lost, xp.nan, known)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Relation(_Bank):
+    r"""Mean similarity to the training samples, in direction and in probabilities.
+
+    .. math:: s(x) = \frac1n \sum_i [k_i > \tau]\; k_i^{\,t}, \qquad
+              k_i = \max\bigl(0, \cos(f, f_i)\bigr) \cdot p^\top p_i
+
+    where p are softmax probabilities. Weak relations, up to :math:`\tau`, do not count.
+    A zero vector has cosine 0 with everything. The released code adds up instead of
+    averaging, which ranks samples alike.
+
+    Parameters
+    ----------
+    power
+        t, the exponent.
+    cut
+        :math:`\tau`, in [0, 1).
+    bank
+        How many training samples to keep, drawn at random: a number, or (as a float) a
+        share in (0, 1]. Default: all.
+    seed
+        Random seed of that draw.
+
+    References
+    ----------
+    Kim, Yun and Song, "Neural relation graph: A unified framework for identifying label
+    noise and outlier data", NeurIPS 2023.
+
+    Examples
+    --------
+    The new sample has cosines 1 and 0 with the two training samples, and probabilities
+    1/2 each, as they do: relations 1/2 and 0.
+
+    >>> from openset import Outputs
+    >>> train = Outputs(logits=[[0.0, 0.0]] * 2, features=[[2.0, 0.0], [0.0, 1.0]])
+    >>> test = Outputs(logits=[[0.0, 0.0]], features=[[5.0, 0.0]], labels=[0])
+    >>> Relation().fit(train).score(test).known.round(4)
+    array([0.25])
+    """
+
+    fit_needs = score_needs = ("logits", "features")
+    fit_cost = score_cost = "n (C + d)"
+    paper = "Kim et al. 2023"
+    score_scale = "similarity, in [0, 1]"
+    constraints = {
+        "power": POSITIVE,
+        "cut": Number(low=0, high=1, open_high=True),
+        "bank": _BANK,
+        "seed": SEED,
+    }
+
+    power: float = 1.0
+    cut: float = 0.03
+
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        kept = self._kept(train)
+        return {"bank": kept.unit_features, "masses": kept.probabilities}
+
+    def score_batch(self, state: State, batch: Batch) -> Array:
+        bank, masses = state["bank"], state["masses"]
+        xp = _xp.array_namespace(bank)
+
+        def mean(features: Array, p: Array) -> Array:
+            relations = features @ bank.T
+            relations *= p @ masses.T
+            # A negative cosine gives a negative relation, which is below the cut.
+            kept = _xp.zero_own(relations, ~(relations > self.cut))
+            return xp.mean(kept if self.power == 1 else kept**self.power, axis=1)
+
+        return in_blocks(mean, batch.unit_features, bank, batch.probabilities)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OSNN(Detector):
+    r"""Minus the ratio of the distances to the nearest sample and the next class.
+
+    .. math:: s(x) = -\frac{d(x, t)}{d(x, u)} \in [-1, 0]
+
+    where t is the nearest training sample and u the nearest one of another class than
+    t's. The class is that of t. If x coincides with samples of two classes, s = -1.
+    With a single class there is no u, and fit raises.
+
+    References
+    ----------
+    Mendes Júnior et al., "Nearest neighbors distance ratio open-set classifier",
+    Machine Learning 106, 2017.
+
+    Examples
+    --------
+    >>> from openset import Outputs
+    >>> train = Outputs(features=[[0.0], [1.0], [4.0]], labels=[0, 0, 1])
+    >>> new = Outputs(features=[[1.0], [2.0], [100.0]], labels=[0, 0, -1])
+    >>> scores = OSNN().fit(train).score(new)
+    >>> scores.known.round(2)  # 0 / 3, 1 / 2, 96 / 99
+    array([-0.  , -0.5 , -0.97])
+    >>> scores.predicted
+    array([0, 0, 1])
+    """
+
+    fit_needs = ("features", "labels")
+    score_needs = ("features",)
+    fit_cost = score_cost = "n d"
+    paper = "Mendes Júnior et al. 2017"
+    score_scale = "-ratio, in [-1, 0]"
+
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        why = "The ratio compares the nearest class with the next one"
+        need_two_classes("OSNN", train, why)
+        centre, bank = centred(train)
+        # A copy: a fitted detector must not share memory with the caller's labels.
+        return {"centre": centre, "bank": bank, "labels": np.array(train.labels)}
+
+    def _two_classes(self, state: State, batch: Batch) -> tuple[Array, Array, Array]:
+        """Return the distances to the nearest two classes, and the nearest class."""
+        bank, labels = state["bank"], state["labels"]
+        rows = batch.features - state["centre"]
+        xp = _xp.array_namespace(rows)
+
+        def places(rows: Array) -> Array:
+            squared = squared_distances(rows, bank)
+            near = xp.argmin(squared, axis=1)
+            is_same = labels[None, :] == xp.take(labels, near, axis=0)[:, None]
+            others = xp.where(is_same, math.inf, squared)
+            return xp.stack([near, xp.argmin(others, axis=1)], axis=1)
+
+        found = in_blocks(places, rows, bank)
+        a, b = (
+            _xp.row_norms(rows - xp.take(bank, found[:, i], axis=0)) for i in (0, 1)
+        )
+        # By rounding, two nearly equal distances may be in the wrong order.
+        nearest = xp.take(labels, xp.where(a <= b, found[:, 0], found[:, 1]), axis=0)
+        return xp.minimum(a, b), xp.maximum(a, b), nearest
+
+    def score_batch(self, state: State, batch: Batch) -> Array:
+        near, far, _ = self._two_classes(state, batch)
+        return -_xp.array_namespace(near).where(far > 0, near / _xp.or_one(far), 1.0)
+
+    def predict_batch(self, state: State, batch: Batch) -> Array:
+        return self._two_classes(state, batch)[2]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NNO(Detector):
+    r"""One minus the distance to the nearest class mean, relative to a radius.
+
+    .. math:: s(x) = \max_c \Bigl(1 - \frac{\lVert x - \mu_c \rVert}{\tau}\Bigr)
+
+    The class is that of the nearest mean. The paper accepts s > 0; its volume constant
+    only rescales s and is omitted, and features are used as they are (its metric
+    learning is a linear map to apply beforehand).
+
+    Parameters
+    ----------
+    tau
+        Radius of the balls. None: the `quantile` of the training samples' distances to
+        their own class mean, so that s >= 0 accepts this share of them. Samples that
+        all lie on their mean give no radius, and fit raises.
+    quantile
+        In (0, 1].
+
+    References
+    ----------
+    Bendale and Boult, "Towards open world recognition", CVPR 2015.
+
+    Examples
+    --------
+    >>> from openset import Outputs
+    >>> train = Outputs(features=[[0.0], [2.0], [9.0], [11.0]], labels=[0, 0, 1, 1])
+    >>> new = Outputs(features=[[1.0], [4.0], [10.5]], labels=[0, -1, 1])
+    >>> scores = NNO(tau=2.0).fit(train).score(new)  # means 1 and 10
+    >>> scores.known, scores.predicted
+    (array([ 1.  , -0.5 ,  0.75]), array([0, 0, 1]))
+    """
+
+    fit_needs = ("features", "labels")
+    score_needs = ("features",)
+    fit_cost = "n d"
+    score_cost = "C d"
+    paper = "Bendale & Boult 2015"
+    score_scale = "1 - distance / radius"
+    constraints = {
+        "tau": Number(low=0, open_low=True, or_none=True),
+        "quantile": Number(low=0, high=1, open_low=True),
+    }
+
+    tau: float | None = None
+    quantile: float = 0.95
+
+    def fit_state(self, train: Training) -> dict[str, Any]:
+        centre, rows = centred(train)
+        classes, owner, counts = np.unique(
+            train.labels, return_inverse=True, return_counts=True
+        )
+        sums = np.zeros((classes.size, rows.shape[1]))
+        add_by_group(sums, rows, owner)
+        means, tau = sums / counts[:, None], self.tau
+        if tau is None:
+            own = np.linalg.norm(rows - means[owner], axis=1)
+            tau = float(np.quantile(own, self.quantile))
+            if tau <= 0:
+                rule = "spread around their class means"
+                got = "no distance to take the radius from"
+                _check.fail("NNO.fit", "features", rule, got, "Give tau")
+        arrays = {"centre": centre, "means": means, "tau": np.array(tau)}
+        return {**arrays, "classes": classes}
+
+    def _nearest(self, state: State, batch: Batch) -> tuple[Array, Array]:
+        """Return centred features and the index of the nearest mean."""
+        rows = batch.features - state["centre"]
+        squared = squared_distances(rows, state["means"])
+        return rows, _xp.array_namespace(rows).argmin(squared, axis=1)
+
+    def score_batch(self, state: State, batch: Batch) -> Array:
+        rows, nearest = self._nearest(state, batch)
+        means = _xp.array_namespace(rows).take(state["means"], nearest, axis=0)
+        return 1 - _xp.row_norms(rows - means) / state["tau"]
+
+    def predict_batch(self, state: State, batch: Batch) -> Array:
+        nearest = self._nearest(state, batch)[1]
+        return _xp.array_namespace(nearest).take(state["classes"], nearest, axis=0)
+
+
+def in_blocks(
+    function: Callable[..., Array], rows: Array, bank: Array, *others: Array
+) -> Array:
+    """Apply a function to so many rows that their products with the bank are few."""
+    if _xp.is_traced(rows):
+        return function(rows, *others)
+    step = max(32, _BLOCK // bank.shape[0])
+    parts = [
+        function(*(one[run, ...] for one in (rows, *others)))
+        for run in _xp.runs(max(rows.shape[0], 1), step)
+    ]
+    return parts[0] if len(parts) == 1 else _xp.array_namespace(rows).concat(parts)
+
+
+def squared_distances(rows: Array, bank: Array) -> Array:
+    """Return squared Euclidean distances, shape (n, m), by one matrix product.
+
+    Small distances lose precision (half of the digits near zero): use them to select
+    neighbours and in smooth kernels.
+    """
+    xp = _xp.array_namespace(rows)
+    lengths = xp.sum(rows * rows, axis=1)[:, None]
+    squared = lengths + xp.sum(bank * bank, axis=1)[None, :] - 2 * (rows @ bank.T)
+    # In this form NaN from infinite features stays NaN instead of becoming 0.
+    return xp.where(squared < 0, xp.zeros_like(squared), squared)
+
+
+def centred(train: Training) -> tuple[Any, Any]:
+    """Return the mean, and features minus it: distances keep more precision."""
+    features = Batch(train).features
+    centre = features.mean(axis=0, dtype=float).astype(features.dtype)
+    return centre, features - centre
+
+
+def need_two_classes(caller: str, train: Training, why: str) -> None:
+    """Raise if all samples are of one class; `why` says what the others are for."""
+    labels: Any = train.labels
+    if (labels == labels[0]).all():
+        rule, got = "of at least two classes", f"class {labels[0]} only"
+        _check.fail(f"{caller}.fit", "samples", rule, got, why)

@@ -1,0 +1,262 @@
+"""`Detector`: what fitting refuses, how a class is registered, what it returns."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from openset import Outputs
+from openset.detectors import (
+    ASH,
+    KNN,
+    MSP,
+    NCI,
+    Combined,
+    Detector,
+    Mahalanobis,
+    ReAct,
+    ViM,
+    base,
+    make,
+)
+from openset.testing import example_outputs as split
+from tests.extras import torch
+
+
+@pytest.fixture
+def outputs():
+    return split(50)
+
+
+def test_a_combination_predicts_classes_if_its_first_part_does():
+    assert Mahalanobis().predicts_classes
+    assert not KNN().predicts_classes
+    assert Combined(parts=["mahalanobis", "knn"]).predicts_classes
+    assert not Combined(parts=["knn", "mahalanobis"]).predicts_classes
+
+
+def test_unknown_samples_in_fitting_are_counted(outputs):
+    labels = np.array(outputs.labels)
+    labels[[3, 9]] = -1
+    train = Outputs(logits=outputs.logits, labels=labels)
+    with pytest.raises(ValueError, match="known samples only, got 2 with label -1"):
+        MSP().fit(train)
+
+
+def test_missing_needs_are_named_with_the_remedy(outputs):
+    headless = Outputs(features=outputs.features, logits=outputs.logits)
+    with pytest.raises(ValueError, match=r"must have head, got none\. Give Outputs\("):
+        ReAct().fit(headless)
+    unbiased = Outputs(features=outputs.features, weight=outputs.weight)
+    with pytest.raises(ValueError, match=r"must have head, got none\. Give Outputs\("):
+        ReAct().fit(unbiased)
+
+
+@pytest.mark.parametrize("detector", [KNN(k=3), KNN(k=3, bank=45), Mahalanobis()])
+def test_nan_in_memory_mapped_training_features_is_found(detector, outputs, tmp_path):
+    folder = outputs.save(tmp_path / "train")
+    features = np.array(outputs.features)
+    features[:10, 2] = np.nan  # more rows than a bank of 45 leaves out
+    np.save(folder / "features.npy", features)
+    with pytest.raises(ValueError, match=r"features must be free of NaN.* row [0-5]$"):
+        detector.fit(Outputs.load(folder))
+
+
+@pytest.mark.parametrize(
+    "name", ["fdbd", "osnn", "knn", "nnguide", "mahalanobis", "vim", "nci", "pisvm"]
+)
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")
+def test_an_infinite_training_feature_is_named_in_fitting(name, outputs):
+    features = np.array(outputs.features)
+    features[3, 2] = np.inf
+    head = {"weight": outputs.weight, "bias": outputs.bias}
+    train = Outputs(
+        logits=outputs.logits, features=features, labels=outputs.labels, **head
+    )
+    params = {"k": 5} if name == "knn" else {}
+    with pytest.raises(ValueError, match=r"\.fit: features must be finite.* row 3\."):
+        make(name, **params).fit(train)
+
+
+def test_a_masked_class_is_no_fault_of_the_training_set():
+    outputs = split(60)
+    logits = np.concatenate([outputs.logits, np.full((60, 1), -np.inf)], axis=1)
+    train = Outputs(logits=logits, features=outputs.features, labels=outputs.labels)
+    with (
+        pytest.raises(ValueError, match="logits must be finite"),
+        np.errstate(all="ignore"),
+    ):
+        make("openmax").fit(train)  # measures distances between logits
+    assert np.isfinite(make("postmax").fit(train).known(train)).all()
+
+
+def test_a_subclass_is_registered_as_its_statement_says(monkeypatch):
+    class Recorder:
+        def __init__(self):
+            self.found = []
+
+        def register(self, name, kind, *, listed):
+            self.found.append((name, kind.__name__, listed))
+
+    registry = Recorder()
+    monkeypatch.setattr(base, "REGISTRY", registry)
+    type("Plain", (MSP,), {})
+    type("Named", (MSP,), {"name": "other"})
+    type("Hidden", (MSP,), {}, listed=False)
+    type("Alone", (MSP,), {}, register=False)
+    type("_Private", (MSP,), {})
+    assert registry.found == [
+        ("plain", "Plain", True),
+        ("other", "Named", True),
+        ("hidden", "Hidden", False),
+    ]
+
+
+class _Plain(Detector):
+    """Returns whatever it is told to; not registered."""
+
+    def __init__(self, result=None, state=None):
+        object.__setattr__(self, "result", result)
+        object.__setattr__(self, "made", {} if state is None else state)
+
+    def fit_state(self, train):
+        return self.made
+
+    def score_batch(self, state, batch):
+        return self.result(batch)
+
+
+@pytest.mark.parametrize(
+    ("result", "got"),
+    [
+        (lambda batch: batch.top_logit[:-1], r"shape \(\d+,\)"),
+        (lambda batch: batch.top_logit[:, None], r"shape \(\d+, 1\)"),
+        (lambda batch: batch.logits, r"shape \(\d+, 4\)"),
+        (lambda batch: 1.0, "float"),
+        (lambda batch: list(batch.top_logit), "list"),
+    ],
+)
+def test_scores_are_one_number_per_sample(result, got, outputs):
+    fitted = _Plain(result=result).fit(outputs)
+    rule = f"result of score_batch must be an array of one number .*, got {got}"
+    for use in (fitted.known, fitted.score):
+        with pytest.raises(ValueError, match=rule):
+            use(outputs)
+
+
+def test_parameters_that_saving_would_lose_are_refused(outputs, tmp_path):
+    fitted = _Plain(result=lambda batch: batch.top_logit).fit(outputs)
+    assert fitted.known(outputs).shape == (len(outputs),)  # of use all the same
+    with pytest.raises(TypeError, match=r"fields of a dataclass.* got result, stat"):
+        fitted.save(tmp_path / "plain.npz")
+    assert not (tmp_path / "plain.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("detector", "remedy"),
+    [(MSP(), "MSP().fit().score"), (KNN(k=3), "KNN().fit(train).score")],
+)
+def test_an_unfitted_detector_says_how_to_score(detector, remedy):
+    with pytest.raises(AttributeError) as error:
+        detector.score(None)
+    assert str(error.value).endswith(f"no attribute 'score'. Fit it first: {remedy}")
+    assert not hasattr(detector, "score")
+
+
+@pytest.mark.parametrize("detector", [ViM(dim=4), ReAct(), NCI()])
+def test_a_last_layer_that_does_not_fit_the_logits_is_warned_of(detector):
+    rng = np.random.default_rng(0)
+    features = np.abs(rng.normal(size=(90, 12)))
+    weight, bias = rng.normal(size=(3, 12)), rng.normal(size=3)
+    logits = features @ weight.T + bias
+    arrays = {"features": features, "labels": np.arange(90) % 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        halves = logits.astype(np.float16)
+        # One scale, one shift for each sample, and rounding are fine.
+        for same in (logits, 3 * logits, logits - features[:, :1], halves):
+            detector.fit(Outputs(logits=same, **arrays, weight=weight, bias=bias))
+    for wrong in (
+        {"weight": -weight, "bias": -bias},
+        {"weight": weight[[1, 0, 2]], "bias": bias[[1, 0, 2]]},
+        {"weight": weight, "bias": 0 * bias},
+        {
+            "weight": weight / np.linalg.norm(weight, axis=1, keepdims=True),
+            "bias": bias,
+        },
+    ):
+        with pytest.warns(UserWarning, match=r"fit: features, weight and bias do not"):
+            detector.fit(Outputs(logits=logits, **arrays, **wrong))
+
+
+def test_a_cosine_classifier_is_warned_of_until_its_features_have_length_1():
+    rng = np.random.default_rng(0)
+    features, weight = np.abs(rng.normal(size=(90, 12))), rng.normal(size=(3, 12))
+    units, rows = (
+        array / np.linalg.norm(array, axis=1, keepdims=True)
+        for array in (features, weight)
+    )
+    given = {"logits": 16 * units @ rows.T, "labels": np.arange(90) % 3}
+    with pytest.warns(UserWarning, match=r"cosine classifier, features and weights of"):
+        ReAct().fit(
+            Outputs(**given, features=features, weight=weight, bias=np.zeros(3))
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ReAct().fit(Outputs(**given, features=units, weight=rows, bias=np.zeros(3)))
+
+
+def test_mapped_files_are_compared_with_the_last_layer_too(tmp_path):
+    rng = np.random.default_rng(0)
+    arrays = {
+        "logits": rng.normal(size=(90, 3)),
+        "features": rng.normal(size=(90, 12)),
+        "labels": np.arange(90) % 3,
+        "weight": rng.normal(size=(3, 12)),
+        "bias": np.zeros(3),
+    }
+    mapped = Outputs.load(Outputs(**arrays).save(tmp_path / "train"))
+    assert isinstance(mapped.features, np.memmap)
+    with pytest.warns(UserWarning, match=r"weight and bias do not fit the logits"):
+        ReAct().fit(mapped)
+
+
+def test_nan_in_a_memory_mapped_head_is_found(tmp_path):
+    outputs = split(8)
+    weight = np.array(outputs.weight)
+    weight[0, 0] = np.nan
+    folder = outputs.save(tmp_path / "outputs")
+    np.save(folder / "weight.npy", weight)
+    with pytest.raises(ValueError, match=r"ReAct\.fit: weight must be free of NaN"):
+        ReAct().fit(Outputs.load(folder))
+
+
+@pytest.mark.parametrize("asarray", [np.asarray, torch.asarray])
+def test_a_fit_keeps_its_own_copy_of_the_head(asarray):
+    outputs = split(8)
+    features, weight, bias = (
+        asarray(np.array(a)) for a in (outputs.features, outputs.weight, outputs.bias)
+    )
+    mine = Outputs(features=features, labels=outputs.labels, weight=weight, bias=bias)
+    fitted = ASH().fit(mine)
+    before = fitted.score(mine).known
+    weight[:] = 0
+    assert_array_equal(fitted.score(mine).known, before)
+
+
+def test_a_state_is_named_arrays(outputs):
+    rule = "_Plain.fit: the result of fit_state must be a mapping .* to arrays, got"
+    with pytest.raises(TypeError, match=rule):
+        _Plain(state={"a": object()}).fit(outputs)
+    fitted = _Plain(state={"a": 1.0, "b": [1, 2]}).fit(outputs)
+    assert fitted.state["a"] == 1
+    assert fitted.state["b"].tolist() == [1, 2]
+
+
+def test_a_state_has_the_dtype_of_the_training_outputs():
+    made = {"means": np.ones(2), "classes": np.arange(2)}
+    fitted = _Plain(state=made).fit(split(50, dtype=np.float32))
+    assert fitted.state["means"].dtype == np.float32
+    assert fitted.state["classes"].dtype == np.int64
+    assert fitted.prepared(np.float64)["means"].dtype == np.float64

@@ -1,0 +1,313 @@
+"""`Batch`, `Fitted` and `score_all`: one pass, on all cores, in any batch size."""
+
+import json
+import threading
+
+import numpy as np
+import pytest
+import threadpoolctl
+from numpy.testing import assert_allclose, assert_array_equal
+
+from openset import ArtefactError, InvalidSamplesError, Outputs, _xp
+from openset.detectors import (
+    KNN,
+    MSP,
+    Batch,
+    Energy,
+    Entropy,
+    Fitted,
+    Mahalanobis,
+    MaxLogit,
+    OpenMax,
+    ReAct,
+    make,
+    score_all,
+)
+from openset.detectors import batch as of_batches
+from openset.detectors.batch import working_dtype
+from openset.outputs import replaced
+from openset.testing import example_outputs as split
+from openset.testing import in_library
+
+
+@pytest.fixture
+def outputs():
+    return split(50)
+
+
+def test_known_refuses_nan():
+    infinite = Outputs(logits=[[0.0, 1.0], [np.inf, 0.0]])
+    words = "free of NaN, got NaN for 1 samples, first in row 1"
+    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match=words):
+        Entropy().fit(infinite).known(infinite)
+
+
+def test_a_method_without_a_probability_says_so(outputs):
+    fitted = Energy().fit(outputs)
+    with pytest.raises(TypeError, match="Energy: defines no probability"):
+        fitted.probability(outputs)
+    with pytest.raises(TypeError, match="Energy: defines no class probabilities"):
+        fitted.class_probabilities(outputs)
+    found = OpenMax().fit(split(200)).class_probabilities(outputs)
+    assert found.shape == (50, 5)
+    assert_allclose(found.sum(axis=1), 1)
+
+
+def test_outputs_of_another_width_are_refused(outputs):
+    fitted = KNN(k=3).fit(outputs)
+    narrow = Outputs(features=outputs.features[:, :5])
+    with pytest.raises(ValueError, match="must be 32, as in fit or calibration, got 5"):
+        fitted.known(narrow)
+    narrow = Outputs(logits=outputs.logits, features=narrow.features, labels=[0] * 50)
+    with pytest.raises(ValueError, match="must be 32, as in fit or calibration, got 5"):
+        fitted.score(narrow)
+    bare = Outputs(logits=outputs.logits, labels=outputs.labels)
+    for call in (fitted.score, fitted.known):
+        with pytest.raises(ValueError, match=r"KNN\.score: outputs must have features"):
+            call(bare)
+
+
+def test_outputs_of_another_library_are_refused_with_the_remedy(outputs):
+    torch = pytest.importorskip("torch")
+    fitted = KNN(k=3).fit(outputs)
+    with pytest.raises(ValueError, match=r"Move one: fitted\.to\(outputs\.logits\)"):
+        fitted.known(in_library(outputs, torch))
+
+
+def test_a_file_that_is_no_fit_is_refused(outputs, tmp_path):
+    path = tmp_path / "other.npz"
+    np.savez(path, recipe=np.array(json.dumps({"kind": "x", "schema": 1})))
+    with pytest.raises(ArtefactError, match=r"must be an openset\.Fitted of schema 1"):
+        Fitted.load(path)
+    np.savez(path, logits=np.ones(3))
+    with pytest.raises(ArtefactError, match="holds no detector"):
+        Fitted.load(path)
+    with pytest.raises(ValueError, match=r"must be one of '\.npz'"):
+        MSP().fit(outputs).save(tmp_path / "fitted.pkl")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"detector": "magic"}, "a detector that is not registered: 'magic'"),
+        ({"params": {"magic": 1}}, "cannot make .*unexpected keyword argument"),
+        ({"params": {"k": 0}}, "cannot make .*k must be an integer >= 1"),
+        ({"params": [1]}, "cannot make"),
+        ({"widths": None}, "is damaged"),
+    ],
+)
+def test_a_file_of_another_version_is_refused(change, message, outputs, tmp_path):
+    path = KNN(k=3).fit(outputs).save(tmp_path / "knn.npz")
+    arrays = dict(np.load(path))
+    recipe = json.loads(str(arrays["recipe"])) | change
+    np.savez(path, **arrays | {"recipe": np.array(json.dumps(recipe))})
+    with pytest.raises(ArtefactError, match=message):
+        Fitted.load(path)
+
+
+def test_numbers_of_numpy_are_kept_as_pythons(outputs, tmp_path):
+    recipe = KNN(k=np.int64(3), seed=np.int32(1))
+    assert repr(recipe) == repr(KNN(k=3, seed=1))
+    single = split(50, dtype=np.float32)
+    fitted = MSP(temperature=np.float64(1.5)).fit(single)  # once it lifted the dtype
+    again = Fitted.load(fitted.save(tmp_path / "msp.npz"))
+    assert_array_equal(again.known(single), fitted.known(single))
+    assert_array_equal(
+        MSP(temperature=1.5).fit(single).known(single), again.known(single)
+    )
+
+
+@pytest.mark.parametrize("value", [np.ones((3, 4)), "train.npz", None])
+def test_what_is_no_outputs_is_named(value, outputs):
+    fitted = MSP().fit(outputs)
+    for call in (KNN().fit, fitted.known, fitted.score, fitted.probability):
+        with pytest.raises(TypeError, match=r"outputs must be Outputs, got"):
+            call(value)
+
+
+def test_classes_in_another_order_than_in_fitting_are_refused(outputs):
+    def named(*classes):
+        return replaced(outputs, classes=classes)
+
+    fitted = MSP().fit(named("a", "b", "c", "d"))
+    expected = fitted.known(outputs)  # without names
+    assert_array_equal(fitted.known(named("a", "b", "c", "d")), expected)
+    rule = "MSP.score: classes of outputs .* got 'c' for class 1, which is 'b' there"
+    for use in (fitted.known, fitted.score, fitted.to(outputs.logits).known):
+        with pytest.raises(ValueError, match=rule):
+            use(named("a", "c", "b", "d"))
+
+
+def test_reductions_are_computed_once_for_all_detectors(outputs, monkeypatch):
+    calls = []
+    real = _xp.exp_sum_without
+
+    def counted(*args):
+        calls.append(1)
+        return real(*args)
+
+    monkeypatch.setattr(_xp, "exp_sum_without", counted)
+    fitted = [kind().fit(outputs) for kind in (MSP, MaxLogit, Energy)]
+    score_all(fitted, outputs, batch_size=25)
+    assert len(calls) == 2  # one for each batch
+
+
+def test_each_detector_of_feature_only_outputs_predicts_for_itself(outputs):
+    alone = Outputs(features=outputs.features, labels=outputs.labels)
+    fitted = [Mahalanobis().fit(outputs), ReAct().fit(outputs)]
+    scores = score_all(fitted, alone, batch_size=20)
+    assert_array_equal(scores["mahalanobis"].predicted, outputs.labels)
+    assert_array_equal(scores["react"].predicted, outputs.logits.argmax(axis=1))
+
+
+@pytest.mark.parametrize("value", [[MSP()], {"a": MSP()}, MSP(), None])
+def test_what_is_not_fitted_is_named(value, outputs):
+    with pytest.raises(TypeError, match="score_all: fitted must be several fitted"):
+        score_all(value, outputs)
+
+
+def test_some_rows_have_the_scores_of_outputs_with_these_rows_alone(outputs):
+    fitted = [MSP().fit(outputs), KNN(k=3).fit(outputs)]
+    rows = np.array([3, 0, *range(7, 30)])
+    found = score_all(fitted, outputs, batch_size=10, rows=rows)
+    expected = score_all(fitted, outputs.take(rows), batch_size=10)
+    for name, scores in expected.items():
+        assert_array_equal(found[name].known, scores.known)
+        assert_array_equal(found[name].labels, scores.labels)
+        assert_array_equal(found[name].predicted, scores.predicted)
+
+
+def test_batches_of_a_temperature_are_shared(outputs):
+    batch = Batch(outputs)
+    assert batch.tempered(1) is batch
+    assert batch.tempered(2.0) is batch.tempered(2.0)
+    assert_allclose(batch.tempered(2.0).logits, outputs.logits / 2)
+
+
+def test_the_mass_of_other_classes_is_not_lost_in_its_logarithm():
+    two = Batch(Outputs(logits=[[800.0, 0.0], [0.0, 0.0], [-5.0, 900.0]]))
+    assert_allclose(two.log_other_mass, [-800, 0, -905], atol=1e-12)
+    one = Batch(Outputs(logits=[[800.0], [0.0]]))
+    assert_array_equal(one.log_other_mass, [-np.inf, -np.inf])
+
+
+def test_logits_and_features_are_computed_in_the_wider_dtype():
+    mixed = Outputs(logits=np.ones((2, 3), dtype=np.float32), features=np.ones((2, 4)))
+    assert working_dtype(mixed) == np.float64
+    assert Batch(mixed).logits.dtype == np.float64
+    half = Outputs(logits=np.ones((2, 3), dtype=np.float16))
+    assert Batch(half).logits.dtype == np.float32
+
+
+@pytest.mark.parametrize("dtype", [">f8", np.longdouble])
+def test_wide_numbers_of_any_kind_are_computed_in_float64(dtype, outputs):
+    wide = Outputs(logits=outputs.logits.astype(dtype), labels=outputs.labels)
+    assert working_dtype(wide) == np.float64
+    assert_array_equal(MSP().fit(wide).known(wide), MSP().fit(outputs).known(outputs))
+
+
+def test_float32_is_scored_in_float32_without_a_copy():
+    logits = np.ones((2, 3), dtype=np.float32)
+    outputs = Outputs(logits=logits)
+    assert np.shares_memory(Batch(outputs).logits, outputs.logits)
+
+
+def test_nan_in_a_memory_map_is_named_by_its_row_of_the_file(outputs, tmp_path):
+    folder = outputs.save(tmp_path / "some")
+    features = np.array(outputs.features)
+    features[[4, 6, 8], 2] = np.nan
+    np.save(folder / "features.npy", features)
+    mapped = Outputs.load(folder)
+    for rows, found in (
+        (None, (4, 6, 8)),
+        (slice(5, 9), (6, 8)),
+        (np.array([1, 8, 6]), (8, 6)),
+        (features[:, 0] == features[6, 0], (6,)),
+    ):
+        named = found[0]
+        with pytest.raises(ValueError, match=f"first in row {named}$") as e:
+            Batch(mapped, rows).features  # noqa: B018
+        assert e.value.rows == found
+    assert_array_equal(Batch(mapped, slice(9, 12)).features, features[9:12])
+
+
+@pytest.mark.parametrize("size", [0, -1, 2.5])
+def test_a_batch_size_below_one_is_refused(outputs, size):
+    fitted = MSP().fit(outputs)
+    with pytest.raises(ValueError, match="batch_size must be an integer >= 1"):
+        fitted.score(outputs, batch_size=size)
+    with pytest.raises(ValueError, match="batch_size must be an integer >= 1"):
+        fitted.known(outputs, batch_size=size)
+
+
+def test_labels_and_names_are_asked_for(outputs):
+    cold, hot = Energy().fit(outputs), Energy(temperature=9.0).fit(outputs)
+    unlabelled = Outputs(logits=outputs.logits)
+    assert_array_equal(cold.known(unlabelled), cold.score(outputs).known)
+    with pytest.raises(ValueError, match="outputs must be labelled, got no labels"):
+        cold.score(unlabelled)
+    with pytest.raises(ValueError, match="detectors of different names"):
+        score_all([cold, hot], outputs)
+    scores = score_all({"cold": cold, "hot": hot}, outputs)
+    assert list(scores) == ["cold", "hot"]
+    assert (scores["hot"].known > scores["cold"].known).all()
+    alone = Outputs(features=outputs.features, labels=outputs.labels)
+    with pytest.raises(ValueError, match=r"KNN\.score: .*logits.* got features only"):
+        KNN(k=3).fit(alone).score(alone)
+
+
+@pytest.fixture
+def two_cores(monkeypatch):
+    """Whatever the machine has; return the threads that score."""
+    controller = threadpoolctl.ThreadpoolController().select(user_api="blas")
+    monkeypatch.setattr(of_batches, "_blas", lambda: controller)
+    used = set()
+
+    def score_batch(self, state, batch):
+        used.add(threading.get_ident())
+        assert controller.info()[0]["num_threads"] == 1
+        return batch.top_logit
+
+    monkeypatch.setattr(MaxLogit, "score_batch", score_batch)
+    with threadpoolctl.threadpool_limits(2, "blas"):
+        yield used
+        assert {one["num_threads"] for one in controller.info()} == {2}
+
+
+def test_batches_are_scored_on_several_threads(outputs, two_cores):
+    fitted = MaxLogit().fit()
+    expected = outputs.logits.max(axis=1)
+    assert_array_equal(fitted.known(outputs, batch_size=1), expected)
+    assert threading.get_ident() not in two_cores
+    rows = np.arange(49, 9, -1)
+    some = fitted.score(outputs, batch_size=3, rows=rows)
+    assert_array_equal(some.known, expected[rows])
+
+
+def test_scores_do_not_depend_on_the_number_of_threads(outputs):
+    fitted = [make(name).fit(split(240)) for name in ("vim", "rmds", "openmax", "ash")]
+    with threadpoolctl.threadpool_limits(1):
+        alone = score_all(fitted, outputs, batch_size=7)
+    with threadpoolctl.threadpool_limits(3, "blas"):
+        together = score_all(fitted, outputs, batch_size=7)
+    for name, scores in alone.items():
+        assert_array_equal(together[name].known, scores.known)
+
+
+def test_an_error_in_a_thread_is_raised_and_frees_the_cores(outputs):
+    fitted = MSP().fit(outputs)
+    logits = np.array(outputs.logits)
+    logits[31, :] = np.inf
+    with (
+        threadpoolctl.threadpool_limits(2, "blas"),
+        np.errstate(invalid="ignore"),  # holds in the threads, too
+        pytest.raises(InvalidSamplesError) as error,
+    ):
+        fitted.known(unchecked(outputs, logits), batch_size=5)
+    assert error.value.rows == (31,)
+    assert not of_batches._busy.locked()
+
+
+def unchecked(outputs, logits):
+    """As outputs that were changed after they were checked."""
+    return replaced(outputs, logits=logits)

@@ -1,0 +1,298 @@
+"""Detectors on logits against slow formulas and pytorch-ood."""
+
+import math
+from decimal import Decimal, localcontext
+from functools import cache
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax, logsumexp, softmax
+
+from openset import InvalidSamplesError, Outputs, Rejector
+from openset.detectors import (
+    GEN,
+    KLM,
+    MCM,
+    MSP,
+    Energy,
+    Entropy,
+    MaxLogit,
+    Temperature,
+)
+from tests.extras import torch
+
+
+def outputs_of(logits):
+    return Outputs(logits=logits, labels=np.zeros(len(logits), dtype=int))
+
+
+def known(detector, logits):
+    outputs = outputs_of(logits)
+    return detector.fit(outputs).score(outputs).known
+
+
+@pytest.fixture
+def logits(rng):
+    return rng.normal(scale=3.0, size=(40, 7))
+
+
+def test_msp_is_the_log_odds_of_the_largest_probability(logits):
+    for row, score in zip(logits, known(MSP(), logits), strict=True):
+        terms = [math.exp(z) for z in row]
+        p = max(terms) / sum(terms)
+        assert score == pytest.approx(math.log(p / (1 - p)), rel=1e-9)
+
+
+def test_msp_reports_the_probability(logits, pytorch_ood):
+    outputs = outputs_of(logits)
+    p = MSP(temperature=2.0).fit(outputs).probability(outputs)
+    theirs = -pytorch_ood.MaxSoftmax.score(torch.tensor(logits), t=2.0)
+    assert_allclose(p, theirs, rtol=1e-9)
+
+
+def test_msp_does_not_saturate_in_float32():
+    logits = np.array([[100.0, 0, 0], [200, 0, 0], [300, 0, 0]], dtype=np.float32)
+    expected = np.array([100, 200, 300]) - math.log(2)
+    assert_allclose(known(MSP(), logits), expected, rtol=1e-6)
+
+
+def test_msp_of_a_row_is_the_same_beside_a_row_that_underflows():
+    rows = np.array([[1.25, 0.5, 0.75], [900.0, 0, 0]], dtype=np.float32)
+    assert known(MSP(), rows)[0] == known(MSP(), rows[:1])[0]
+
+
+def test_msp_with_one_class_is_certain():
+    outputs = outputs_of([[3.0]])
+    fitted = MSP().fit(outputs)
+    assert fitted.score(outputs).known == [np.inf]
+    assert fitted.probability(outputs) == [1.0]
+
+
+def test_maxlogit_is_the_largest_logit(logits, pytorch_ood):
+    assert_array_equal(known(MaxLogit(), logits), logits.max(axis=1))
+    assert_array_equal(
+        known(MaxLogit(), logits), -pytorch_ood.MaxLogit.score(torch.tensor(logits))
+    )
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 10.0])
+def test_energy_is_the_log_of_a_sum_of_exponentials(logits, temperature, pytorch_ood):
+    actual = known(Energy(temperature=temperature), logits)
+    for row, score in zip(logits, actual, strict=True):
+        total = sum(math.exp(z / temperature) for z in row)
+        assert score == pytest.approx(temperature * math.log(total), rel=1e-12)
+    theirs = pytorch_ood.EnergyBased.score(torch.tensor(logits), t=temperature)
+    assert_allclose(actual, -theirs, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("width", [3, 100, 3000])  # sums of long rows differ
+def test_energy_of_a_row_does_not_depend_on_rows_that_overflow(rng, dtype, width):
+    middle = np.array([-1e4, -900, -100, -40, 0, 40, 100, 900, 1e4])
+    logits = (middle[:, None] + rng.normal(size=(9, width)) * 5).astype(dtype)
+    logits[4, 0] = -np.inf
+    together = Energy().fit().known(Outputs(logits=logits))
+    alone = [Energy().fit().known(Outputs(logits=z[None]))[0] for z in logits]
+    assert_array_equal(together, alone)
+    expected = np.array([logsumexp(z.astype(np.float64)) for z in logits])
+    size = 2 * np.finfo(dtype).eps * np.maximum(1, np.abs(expected))
+    assert (np.abs(together - expected) <= size).all()
+
+
+def test_energy_of_one_class_is_its_logit():
+    logits = np.float32([[1.0], [-2.0], [0.3], [60.0]])
+    assert_array_equal(Energy().fit().known(Outputs(logits=logits)), logits[:, 0])
+
+
+def test_energy_does_not_overflow():
+    assert_allclose(known(Energy(), [[1e4, 1e4]]), 1e4 + math.log(2))
+    assert known(Energy(), [[np.inf, 0.0]]) == [np.inf]
+
+
+@cache
+def exact_products(*row):
+    """Return p (1 - p) of the classes, largest p first; 300 digits, as 1 - p needs."""
+    with localcontext(prec=300):
+        terms = sorted((Decimal(z).exp() for z in row), reverse=True)
+        total = sum(terms)
+        return [t / total * ((total - t) / total) for t in terms]
+
+
+def exact_gen(row, gamma, top):
+    """Evaluate GEN straight from the definition."""
+    with localcontext(prec=40):  # a power loses no digits
+        gamma = Decimal(str(gamma))
+        return -float(sum(p**gamma for p in exact_products(*map(float, row))[:top]))
+
+
+@pytest.mark.parametrize("top", [1, 5, 12, 100])
+@pytest.mark.parametrize("gamma", [0.1, 0.5, 2.0])
+def test_gen_equals_the_definition(logits, gamma, top):
+    actual = known(GEN(gamma=gamma, top=top), logits)
+    expected = [exact_gen(row, gamma, top) for row in logits]
+    assert_allclose(actual, expected, rtol=1e-10)
+
+
+def test_gen_uses_the_hundred_largest_of_many_classes_as_published(rng):
+    wide = rng.normal(size=(3, 130))
+    assert_allclose(known(GEN(), wide), [exact_gen(row, 0.1, 100) for row in wide])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_gen_keeps_its_digits_where_probabilities_leave_the_number_range(dtype):
+    # e^-95 is below the smallest float32, yet to the power 0.1 it is 7.5e-5.
+    rows = np.array([[95.0, 0, 0], [30, 0, 0], [300, 0, 0]], dtype=dtype)
+    expected = [exact_gen(row, 0.1, 100) for row in rows]
+    tolerance = 2e-5 if dtype == np.float32 else 1e-12
+    assert_allclose(known(GEN(), rows), expected, rtol=tolerance)
+
+
+def test_gen_of_tied_logits_counts_the_predicted_class_once():
+    assert_allclose(known(GEN(gamma=1.0), [[2.0, 2.0, 2.0]]), -3 * (1 / 3) * (2 / 3))
+
+
+def test_gen_agrees_with_pytorch_ood_times_the_number_of_classes(logits, pytorch_ood):
+    # It averages where the paper sums, and cuts probabilities at 1e-7.
+    mild = logits / 3
+    theirs = pytorch_ood.GEN.score(torch.tensor(mild), gamma=0.1, M=5)
+    assert_allclose(known(GEN(top=5), mild), -5 * theirs, rtol=1e-9)
+
+
+def tensor(array):
+    return torch.tensor(np.array(array))
+
+
+def test_entropy_equals_the_sum_of_p_log_p(logits, pytorch_ood):
+    p = softmax(logits, axis=1)
+    actual = Entropy().fit().known(Outputs(logits=logits))
+    assert_allclose(actual, (p * np.log(p)).sum(axis=1))
+    assert_allclose(actual, -pytorch_ood.Entropy.score(tensor(logits)), atol=1e-5)
+
+
+def test_entropy_of_confident_samples_does_not_round_to_zero():
+    gaps = np.array([20.0, 40.0, 80.0])
+    outputs = Outputs(logits=np.stack([gaps, 0 * gaps], axis=1).astype(np.float32))
+    # With q = e^-gap: H = q (1 + gap), up to terms of q^2.
+    expected = -np.exp(-gaps) * (1 + gaps)
+    assert_allclose(Entropy().fit().known(outputs), expected, rtol=1e-5)
+
+
+def test_a_logit_of_minus_infinity_adds_no_entropy():
+    pair = Entropy().fit().known(Outputs(logits=[[1.0, 0.0]]))
+    more = Entropy().fit().known(Outputs(logits=[[1.0, 0.0, -np.inf]]))
+    assert_allclose(more, pair)
+
+
+@pytest.mark.parametrize("detector", [Entropy(), KLM()])
+def test_masked_classes_beside_a_logit_of_infinity_are_scored(detector):
+    """The entropy of the second row is not defined: the first one must not suffer."""
+    logits = [[1.0, 0.0, -np.inf], [np.inf, 0.0, 0.0]]
+    known = Outputs(logits=[[1.0, 0.0, 0.5], [0.0, 1.0, 0.5]], labels=[0, 1])
+    fitted = detector.fit(known)
+    rejector = Rejector.calibrate(
+        fitted, known=known, objective="at_tpr", accept_risk=True
+    )
+    both = Outputs(logits=logits)
+    with np.errstate(invalid="ignore"):
+        decided = rejector.decide(both, invalid="reject")
+    assert decided.is_invalid.tolist() == [False, True]
+    assert decided.known[0] == fitted.known(both.take([0]))[0]
+
+
+def slow_klm(train, test):
+    p = softmax(train, axis=1)
+    top = p.argmax(axis=1)
+    typical = [p[top == k].mean(axis=0) for k in np.unique(top)]
+    return [
+        -min(sum(q[c] * np.log(q[c] / d[c]) for c in range(len(q))) for d in typical)
+        for q in softmax(test, axis=1)
+    ]
+
+
+def test_klm_equals_a_loop_over_classes(logits):
+    train = logits[:8]  # predicts only some of the classes
+    assert len(set(train.argmax(axis=1))) < 7
+    fitted = KLM().fit(Outputs(logits=train))
+    expected = slow_klm(train, logits)
+    assert_allclose(fitted.known(Outputs(logits=logits)), expected, atol=1e-12)
+
+
+def test_klm_agrees_with_pytorch_ood(logits, pytorch_ood):
+    other = pytorch_ood.KLMatching(None).fit_logits(tensor(logits[:20]))
+    fitted = KLM().fit(Outputs(logits=logits[:20]))
+    theirs = -other.predict_logits(tensor(logits))
+    assert_allclose(fitted.known(Outputs(logits=logits)), theirs, atol=1e-9)
+
+
+def test_klm_is_finite_where_a_typical_probability_underflows():
+    train = Outputs(logits=[[2000.0, 0.0], [2001.0, 0.0]])
+    known = KLM().fit(train).known(Outputs(logits=[[0.0, 0.0], [2000.0, 0.0]]))
+    assert np.isfinite(known).all()
+    assert known[1] == 0 > known[0]
+
+
+@pytest.mark.parametrize("scale", [0.015, 0.2, 1.0, 4.0, 60.0])
+def test_the_temperature_has_the_smallest_negative_log_likelihood(logits, scale, rng):
+    labels = np.array([rng.choice(7, p=softmax(row)) for row in logits])
+    outputs = Outputs(logits=logits * scale, labels=labels)
+
+    def loss(log_t):
+        scores = log_softmax(outputs.logits / np.exp(log_t), axis=1)
+        return -scores[np.arange(40), labels].mean()
+
+    found = minimize_scalar(loss, bounds=(-6, 6), options={"xatol": 1e-10}).x
+    fitted = Temperature().fit(outputs)
+    temperature = float(fitted.state["temperature"])
+    assert_allclose(temperature, np.exp(found), rtol=1e-5)
+    msp = MSP(temperature=temperature).fit()
+    assert_allclose(fitted.known(outputs), msp.known(outputs))
+    assert_allclose(fitted.probability(outputs), msp.probability(outputs))
+
+
+def test_a_very_confident_sample_does_not_change_how_others_are_rounded(logits):
+    labels = np.argmax(logits, axis=1)
+    fitted = Temperature().fit(Outputs(logits=logits, labels=labels ^ (labels == 1)))
+    rows = logits.astype(np.float32)
+    rows[0, 0] += 1e5  # the probabilities of its other classes underflow
+    alone = fitted.known(Outputs(logits=rows[1:]))
+    assert_array_equal(fitted.known(Outputs(logits=rows))[1:], alone)
+
+
+def test_pytorch_oods_optimiser_stops_on_its_way_to_our_temperature(
+    logits, rng, pytorch_ood
+):
+    labels = np.array([rng.choice(7, p=softmax(row)) for row in logits])
+    outputs = Outputs(logits=logits * 1.5, labels=labels)
+    other = pytorch_ood.TemperatureScaling(None)
+    other.fit_logits(tensor(outputs.logits).float(), tensor(labels))
+    ours, theirs = (
+        float(Temperature().fit(outputs).state["temperature"]),
+        other.t.item(),
+    )
+    assert 1 < theirs < ours  # it starts at 1
+    losses = [
+        -log_softmax(outputs.logits / t, axis=1)[np.arange(40), labels].mean()
+        for t in (1, theirs, ours)
+    ]
+    assert losses == sorted(losses, reverse=True)
+
+
+@pytest.mark.parametrize(("labels", "expected"), [([0, 1], 0.01), ([1, 0], 100.0)])
+def test_a_temperature_without_optimum_ends_at_its_bound(labels, expected):
+    outputs = Outputs(logits=[[1.0, 0.0], [0.0, 2.0]], labels=labels)
+    assert_allclose(Temperature().fit(outputs).state["temperature"], expected)
+
+
+def test_gen_of_logits_whose_rounding_exceeds_one_has_no_meaning(logits):
+    assert_array_equal(known(GEN(), logits * 1e9), np.zeros(40))  # p is 0 or 1
+    mixed = np.array([[1.0, 0.0], [2.0**52, 0.0]])  # neighbours are 1 apart
+    with pytest.raises(InvalidSamplesError, match=r"GEN: .*Divide logits") as error:
+        known(GEN(), mixed)
+    assert error.value.rows == (1,)
+    assert known(GEN(), mixed - [1.0, 0.0])[1] == 0
+
+
+def test_mcm_is_msp_at_temperature_100(logits):
+    assert_array_equal(known(MCM(), logits), known(MSP(temperature=100), logits))

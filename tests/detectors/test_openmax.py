@@ -1,0 +1,203 @@
+"""OpenMax: a slow oracle, batch independence, and a defect of a peer."""
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from openset import Outputs
+from openset.detectors import OpenMax
+from tests.extras import torch
+
+
+def network(n=240, seed=0, n_classes=4):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n)
+    logits = rng.normal(0, 1.5, (n, n_classes))
+    logits[np.arange(n), labels] += 4
+    return Outputs(logits=logits, labels=labels)
+
+
+TRAIN, NEW = network(), network(40, seed=1)
+
+
+def distance(kind, weight, a, b):
+    euclidean = np.sqrt(((a - b) ** 2).sum())
+    cosine = 1 - (a @ b) / (np.linalg.norm(a) * np.linalg.norm(b))
+    mixed = weight * euclidean + cosine
+    return {"euclidean": euclidean, "cosine": cosine, "eucos": mixed}[kind]
+
+
+def slow_openmax(train, new, *, tail, alpha, kind, weight):
+    """One sample and one class at a time, SciPy's Weibull fit, libMR's T = 1."""
+    n_classes = train.logits.shape[1]
+    is_correct = train.logits.argmax(axis=1) == train.labels
+    laws = []
+    for c in range(n_classes):
+        own = train.logits[is_correct & (train.labels == c)]
+        mean = own.mean(axis=0)
+        largest = sorted(distance(kind, weight, row, mean) for row in own)[-tail:]
+        z = np.array(largest) + 1 - largest[0]
+        shape, _, scale = stats.weibull_min.fit(z, floc=0)
+        laws.append((mean, largest[0], shape, scale))
+    table = []
+    for row in new.logits:
+        revised, unknown = row.copy(), 0.0
+        for i, c in enumerate(np.argsort(-row, kind="stable")[:alpha], start=1):
+            mean, least, shape, scale = laws[c]
+            z = distance(kind, weight, row, mean) + 1 - least
+            w = (alpha + 1 - i) / alpha * stats.weibull_min.cdf(z, shape, scale=scale)
+            revised[c] = row[c] * (1 - w)
+            unknown += row[c] * w
+        terms = np.exp(np.append(revised, unknown))
+        table.append(terms / terms.sum())
+    return np.array(table)
+
+
+@pytest.mark.parametrize("kind", ["eucos", "euclidean", "cosine"])
+@pytest.mark.parametrize(("tail", "alpha"), [(20, 4), (5, 2), (200, 1)])
+def test_probabilities_are_those_of_the_definition(kind, tail, alpha):
+    detector = OpenMax(tail=tail, alpha=alpha, distance=kind, translate=1.0)
+    fitted = detector.fit(TRAIN)
+    expected = slow_openmax(
+        TRAIN, NEW, tail=tail, alpha=alpha, kind=kind, weight=1 / 200
+    )
+    table = fitted.class_probabilities(NEW)
+    np.testing.assert_allclose(table, expected, atol=2e-4)  # SciPy's fit has 4 digits
+    np.testing.assert_allclose(table.sum(axis=1), 1)
+    np.testing.assert_allclose(fitted.probability(NEW), 1 - table[:, -1])
+    odds = np.log1p(-table[:, -1]) - np.log(table[:, -1])
+    np.testing.assert_allclose(fitted.known(NEW), odds, atol=1e-8)
+
+
+def test_a_case_by_hand():
+    # Means (10, 0) and (0, 10). With equal distances in each class the law is a step.
+    z = [[10.0, 1.0], [10.0, -1.0], [11.0, 0.0], [9.0, 0.0]]
+    z += [row[::-1] for row in z]
+    train = Outputs(logits=z, labels=[0] * 4 + [1] * 4)
+    fitted = OpenMax(distance="euclidean", alpha=2).fit(train)
+    new = Outputs(logits=[[10.5, 0.0], [12.0, 4.0]])
+    # Sample 0 lies inside the step of class 0 (w = 0) and outside that of class 1:
+    # w = 1/2, and half of nothing is lost. Sample 1 is outside of both: it loses all
+    # of 12 and half of 4.
+    expected = [math.log(math.exp(10.5) + 1), math.log(1 + math.exp(2)) - 14]
+    np.testing.assert_allclose(fitted.known(new), expected)
+
+
+def shares_lost(alpha, logits):
+    """Share of each logit that goes to the unknown class, far from every mean."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(100) % len(logits)
+    near = np.eye(len(logits))[labels] + 0.1 * rng.normal(size=(100, len(logits)))
+    fitted = OpenMax(alpha=alpha, translate=1.0, distance="euclidean").fit(
+        Outputs(logits=near, labels=labels)
+    )
+    row = 1e3 * np.array([logits])
+    revised, unknown = fitted.detector._revised(fitted.prepared(row.dtype), row)
+    assert unknown[0] == pytest.approx((row - revised).sum())
+    return (1 - revised / row)[0]
+
+
+def test_the_released_rank_weights_go_from_one_to_one_over_alpha():
+    logits = [3.0, 9.0, 1.0, 5.0, 2.0]
+    np.testing.assert_allclose(shares_lost(3, logits), [1 / 3, 1, 0, 2 / 3, 0])
+    np.testing.assert_allclose(shares_lost(1, logits), [0, 1, 0, 0, 0])
+    # alpha is at most the number of classes
+    np.testing.assert_allclose(shares_lost(10, logits), [0.6, 1, 0.2, 0.8, 0.4])
+    # of equal logits the lowest class comes first
+    np.testing.assert_allclose(shares_lost(2, [4.0, 4.0, 4.0]), [1, 0.5, 0])
+
+
+def test_misclassified_samples_do_not_count():
+    wrong = network(60, seed=5)
+    wrong = wrong.take(wrong.logits.argmax(axis=1) == wrong.labels)
+    wrong = Outputs(logits=wrong.logits, labels=(wrong.labels + 1) % 4)
+    both = OpenMax().fit(Outputs.concat([TRAIN, wrong]))
+    np.testing.assert_allclose(both.known(NEW), OpenMax().fit(TRAIN).known(NEW))
+
+
+def test_the_fit_does_not_depend_on_the_order_of_samples():
+    many = network(9000, seed=3)  # more than one run of the batched fit
+    order = np.random.default_rng(0).permutation(9000)
+    one, other = OpenMax().fit(many), OpenMax().fit(many.take(order))
+    np.testing.assert_allclose(one.known(NEW), other.known(NEW), rtol=1e-6)
+
+
+def test_a_permutation_of_the_classes_permutes_the_probabilities():
+    order = np.array([2, 0, 3, 1])
+    place = np.argsort(order)
+
+    def permute(outputs):
+        return Outputs(logits=outputs.logits[:, order], labels=place[outputs.labels])
+
+    one = OpenMax(alpha=3).fit(TRAIN).class_probabilities(NEW)
+    other = OpenMax(alpha=3).fit(permute(TRAIN)).class_probabilities(permute(NEW))
+    np.testing.assert_allclose(other, one[:, [*order, 4]], atol=1e-9)
+
+
+@pytest.mark.parametrize("translate", [None, 1.0, 10_000.0])
+def test_the_translation_is_a_choice(translate):
+    fitted = OpenMax(translate=translate).fit(TRAIN)
+    far = Outputs(logits=[[0.1, 0.1, 0.1, 90.0], [90.0, 80.0, 70.0, 60.0]])
+    assert fitted.known(far).max() < np.median(fitted.known(TRAIN))
+
+
+def test_confident_samples_do_not_tie():
+    fitted = OpenMax(alpha=1).fit(TRAIN)
+    mean = fitted.state["means"][0]
+    near = Outputs(logits=np.stack([10 * mean, 12 * mean, 14 * mean]))
+    assert np.unique(fitted.known(near)).size == 3
+
+
+def test_classes_with_few_samples_are_not_revised():
+    labels = np.r_[np.zeros(40, int), [1, 1], np.full(40, 2)]
+    logits = np.eye(3)[labels] * 8 + np.random.default_rng(0).normal(size=(82, 3))
+    fitted = OpenMax(alpha=3).fit(Outputs(logits=logits, labels=labels))
+    np.testing.assert_array_equal(fitted.state["revised"], [1, 0, 1])
+    far = Outputs(logits=[[0.0, 500.0, 0.0]])
+    np.testing.assert_allclose(fitted.known(far), 500)  # nothing was taken from it
+
+
+def test_nothing_to_fit_is_refused():
+    few = Outputs(logits=np.eye(3), labels=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"3 of at least one class, got 1 at most"):
+        OpenMax().fit(few)
+
+
+@pytest.mark.parametrize("distance", ["eucos", "euclidean", "cosine"])
+@pytest.mark.parametrize("translate", [None, 1.0])
+@pytest.mark.parametrize("tail", [1, 20])
+def test_degenerate_logits_give_numbers(distance, translate, tail):
+    detector = OpenMax(distance=distance, translate=translate, tail=tail)
+    constant = Outputs(logits=np.ones((5, 2)), labels=[0] * 5)
+    zero = Outputs(logits=np.zeros((5, 2)), labels=[0] * 5)
+    one_class = Outputs(logits=np.arange(5.0)[:, None], labels=[0] * 5)
+    for train in (constant, zero, one_class):
+        width = train.logits.shape[1]
+        new = Outputs(logits=np.stack([np.zeros(width), np.full(width, 3.0)]))
+        assert np.isfinite(detector.fit(train).known(new)).all()
+
+
+@pytest.fixture
+def peer(pytorch_ood):
+    return pytorch_ood.OpenMax
+
+
+def test_pytorch_ood_scores_a_sample_by_its_batch_and_we_do_not(peer):
+    """Its distances are filled only for classes predicted somewhere in the batch."""
+    logits = torch.tensor(TRAIN.logits, dtype=torch.float32)
+    new = torch.tensor(NEW.logits, dtype=torch.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        theirs = peer(None, tailsize=20, alpha=4)
+        theirs.fit_logits(logits, torch.tensor(np.array(TRAIN.labels)))
+        together = theirs.predict_logits(new).numpy()
+        alone = [theirs.predict_logits(row[None, :]).numpy()[0] for row in new]
+    assert np.abs(together - alone).max() > 0.01
+
+    ours = OpenMax(alpha=4).fit(TRAIN)
+    together = ours.probability(NEW)
+    alone = [ours.probability(NEW.take([i]))[0] for i in range(len(NEW))]
+    np.testing.assert_allclose(together, alone, atol=1e-12)

@@ -1,0 +1,172 @@
+"""PostMax: ranks on max logit over norm, reports the Pareto probability."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from openset import Outputs
+from openset.detectors import PostMax, make, postmax
+from openset.detectors.evt import fit_gpd
+
+
+def network(n=300, seed=0, n_classes=3):
+    """Return outputs of a small network that is right most of the time."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, n_classes, n)
+    features = rng.normal(2, 1, (n, 5))
+    logits = rng.normal(0, 2, (n, n_classes))
+    logits[np.arange(n), labels] += 5
+    return Outputs(logits=logits, features=features, labels=labels)
+
+
+TRAIN = network()
+
+
+def slow_ell(outputs, norm):
+    """One sample at a time, as the formula reads."""
+    rows = []
+    for z, f in zip(outputs.logits, outputs.features, strict=True):
+        length = {
+            "l2": math.sqrt(sum(v * v for v in f)),
+            "l1": sum(abs(v) for v in f),
+            "none": 1.0,
+        }[norm]
+        rows.append(max(z) / length)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1", "none"])
+def test_the_score_is_max_logit_over_the_norm(norm):
+    known = PostMax(norm=norm).fit(TRAIN).score(network(seed=1)).known
+    np.testing.assert_allclose(known, slow_ell(network(seed=1), norm))
+
+
+@pytest.mark.parametrize("norm", ["l2", "l1", "none"])
+def test_the_law_is_fitted_to_correctly_classified_samples(norm):
+    is_correct = TRAIN.logits.argmax(axis=1) == TRAIN.labels
+    assert 30 < is_correct.sum() < len(TRAIN)
+    ell = slow_ell(TRAIN, norm)
+    right, both = fit_gpd(ell[is_correct]), fit_gpd(ell)
+    law = postmax.law(PostMax(norm=norm).fit(TRAIN))
+    assert law.n == is_correct.sum()
+    assert law.shape == pytest.approx(right.shape, abs=1e-6)
+    assert law.scale == pytest.approx(right.scale, rel=1e-6)
+    unlabelled = Outputs(logits=TRAIN.logits, features=TRAIN.features)
+    law = postmax.law(PostMax(norm=norm, only_correct=False).fit(unlabelled))
+    assert law.n == len(TRAIN)
+    assert law.shape == pytest.approx(both.shape, abs=1e-6)
+
+
+def test_the_probability_is_the_pareto_cdf():
+    fitted, new = PostMax().fit(TRAIN), network(seed=1)
+    law = postmax.law(fitted)
+    frozen = stats.genpareto(law.shape, loc=law.loc, scale=law.scale)
+    ell = fitted.known(new)
+    np.testing.assert_allclose(fitted.probability(new), frozen.cdf(ell), atol=1e-12)
+    logs = law.logsf(ell)
+    np.testing.assert_allclose(logs, frozen.logsf(ell), rtol=1e-8, atol=1e-12)
+
+
+def test_class_probabilities_use_one_law_for_all_classes():
+    fitted, new = PostMax().fit(TRAIN), network(seed=1)
+    law = postmax.law(fitted)
+    lengths = np.linalg.norm(new.features, axis=1, keepdims=True)
+    each = fitted.class_probabilities(new)
+    assert each.shape == new.logits.shape
+    expected = stats.genpareto.cdf(
+        new.logits / lengths, law.shape, loc=law.loc, scale=law.scale
+    )
+    np.testing.assert_allclose(each, expected, atol=1e-12)
+    np.testing.assert_allclose(each.max(axis=1), fitted.probability(new))
+
+
+def test_samples_that_share_a_probability_are_still_ranked():
+    fitted = PostMax(norm="none").fit(TRAIN)
+    law = postmax.law(fitted)
+    high = law.endpoint if law.shape < 0 else law.ppf(1 - 1e-16)
+    logits = np.array([[law.loc - 2], [law.loc - 1], [high + 1], [high + 2]])
+    new = Outputs(logits=np.c_[logits, logits - 1, logits - 1])
+    np.testing.assert_allclose(fitted.probability(new), [0, 0, 1, 1])
+    assert (np.diff(fitted.known(new)) > 0).all()
+
+
+def test_scipys_fit_is_unpacked_in_scipys_order():
+    fitted = PostMax(method="scipy", norm="none", only_correct=False).fit(TRAIN)
+    shape, loc, scale = stats.genpareto.fit(TRAIN.logits.max(axis=1))
+    law = postmax.law(fitted)
+    assert (law.shape, law.loc, law.scale) == (shape, loc, scale)
+
+
+def test_a_zero_feature_is_known_to_nobody():
+    fitted = PostMax().fit(TRAIN)
+    zero = Outputs(logits=[[9.0, 0.0, 0.0]], features=np.zeros((1, 5)))
+    assert fitted.known(zero) == -math.inf
+    assert fitted.probability(zero) == 0
+    np.testing.assert_array_equal(fitted.class_probabilities(zero), [[0, 0, 0]])
+
+
+def test_negative_logits_keep_the_formula():
+    fitted = PostMax().fit(TRAIN)
+    logits = [[-2.0, -3.0, -4.0]] * 2
+    new = Outputs(logits=logits, features=[[1.0, 0, 0, 0, 0], [2.0, 0, 0, 0, 0]])
+    np.testing.assert_allclose(fitted.known(new), [-2, -1])  # longer moves up
+
+
+def test_a_few_zero_features_are_left_out_of_the_fit():
+    features = TRAIN.features.copy()
+    features[:2] = 0
+    some = Outputs(logits=TRAIN.logits, features=features, labels=TRAIN.labels)
+    rest = TRAIN.take(np.arange(2, len(TRAIN)))
+    ours, theirs = (PostMax().fit(one).state for one in (some, rest))
+    assert {k: float(v) for k, v in ours.items()} == {
+        k: float(v) for k, v in theirs.items()
+    }
+
+
+def test_what_is_not_used_is_not_asked_for():
+    logits = Outputs(logits=TRAIN.logits)
+    known = PostMax(norm="none", only_correct=False).fit(logits).known(logits)
+    np.testing.assert_array_equal(known, TRAIN.logits.max(axis=1))
+    with pytest.raises(ValueError, match=r"PostMax.fit: outputs must have features"):
+        PostMax(only_correct=False).fit(logits)
+    unlabelled = Outputs(logits=TRAIN.logits, features=TRAIN.features)
+    assert postmax.law(PostMax().fit(unlabelled)).n == len(unlabelled)
+
+
+def without(change):
+    features = np.array(TRAIN.features)
+    features[change] = 0
+    return Outputs(logits=TRAIN.logits, features=features, labels=TRAIN.labels)
+
+
+WRONG = (TRAIN.labels + 1) % 3
+RIGHT = TRAIN.logits.argmax(axis=1) == TRAIN.labels
+
+
+@pytest.mark.parametrize(
+    ("options", "train", "message"),
+    [
+        (
+            {"only_correct": False},
+            network(20),
+            "samples must be at least 30, .* got 20",
+        ),
+        (
+            {},
+            Outputs(logits=TRAIN.logits, features=TRAIN.features, labels=WRONG),
+            "correctly classified samples must be at least 30",
+        ),
+        ({}, without(RIGHT), "not all zero, got 0 of 300"),
+        ({"norm": "none"}, Outputs(logits=np.ones((40, 2))), "not all equal, got 40"),
+    ],
+)
+def test_samples_without_a_tail_are_refused(options, train, message):
+    with pytest.raises(ValueError, match=message):
+        PostMax(**options).fit(train)
+
+
+def test_the_law_is_that_of_a_fitted_postmax():
+    with pytest.raises(TypeError, match="fitted must be a fitted PostMax, got MSP"):
+        postmax.law(make("msp").fit(TRAIN))

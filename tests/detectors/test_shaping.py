@@ -1,0 +1,322 @@
+"""Detectors that change features, logits or weights, against loops."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp
+
+from openset import InvalidSamplesError, Outputs
+from openset.detectors import ASH, DICE, LTS, SCALE, VRA, ReAct
+from openset.detectors.shaping import n_kept
+from openset.testing import example_outputs as split
+from tests.extras import torch
+
+
+def head(outputs):
+    weight, bias = (torch.tensor(np.array(a)) for a in (outputs.weight, outputs.bias))
+    return lambda maps: maps.flatten(1) @ weight.T + bias
+
+
+def maps(outputs):
+    """Give features as the one-pixel feature maps pytorch-ood works on."""
+    return torch.tensor(np.array(outputs.features))[:, :, None, None]
+
+
+def test_react_cuts_at_the_percentile_of_all_training_features():
+    train, test = split(40), split(10, seed=3)
+    cut = np.percentile(train.features, 70)
+    expected = [
+        logsumexp(np.minimum(f, cut) @ test.weight.T + test.bias) for f in test.features
+    ]
+    fitted = ReAct(percentile=70).fit(train)
+    assert float(fitted.state["clip"]) == cut
+    assert_allclose(fitted.score(test).known, expected)
+
+
+def test_react_agrees_with_pytorch_ood(pytorch_ood):
+    train, test = split(40), split(10, seed=3)
+    other = pytorch_ood.ReAct(lambda x: x, head(train), percentile=0.9)
+    other.fit_feature_maps(maps(train), torch.tensor(np.array(train.labels)))
+    theirs = -other.predict_feature_maps(maps(test))
+    assert_allclose(ReAct().fit(train).score(test).known, theirs, rtol=1e-6)
+
+
+def test_as_many_entries_survive_as_documented():
+    assert n_kept(512, 85) == 512 - 435
+    assert n_kept(10, 85) == 2  # 8.5 rounds to 8, the even one
+    assert n_kept(10, 75) == 2  # 7.5 rounds to 8
+    assert n_kept(1, 85) == 1  # at least one
+    assert n_kept(7, 0) == 7
+
+
+def slow_scale(f, outputs, k):
+    r = np.exp(f.sum() / np.sort(f)[-k:].sum())
+    return logsumexp((r * f) @ outputs.weight.T + outputs.bias)
+
+
+@pytest.mark.parametrize("percentile", [0, 50, 85, 95])
+def test_scale_equals_sending_the_stretched_features_through_the_head(percentile):
+    outputs = split(20)
+    k = n_kept(outputs.features.shape[1], percentile)
+    expected = [slow_scale(f, outputs, k) for f in outputs.features]
+    actual = SCALE(percentile=percentile).fit(outputs).score(outputs).known
+    assert_allclose(actual, expected)
+
+
+def test_scale_agrees_with_pytorch_ood(pytorch_ood):
+    outputs = split(20)
+    other = pytorch_ood.SCALE(lambda x: x, head(outputs), percentile=0.85)
+    theirs = -other.predict_feature_maps(maps(outputs))
+    assert_allclose(SCALE().fit(outputs).score(outputs).known, theirs, rtol=1e-6)
+
+
+def signed(values):
+    """One sample with the given features and a head of two classes."""
+    features = np.array([values])
+    weight = np.arange(2 * len(values), dtype=float).reshape(2, -1)
+    return Outputs(
+        features=features,
+        logits=features @ weight.T,
+        labels=[0],
+        weight=weight,
+        bias=np.zeros(2),
+    )
+
+
+def test_scale_with_relu_takes_its_factor_from_the_positive_part():
+    outputs = signed([4.0, 2.0, -5.0, -6.0])
+    actual = SCALE(percentile=75, relu=True).fit(outputs).score(outputs).known
+    r = np.exp(6.0 / 4.0)
+    assert_allclose(actual, logsumexp(r * outputs.logits))
+
+
+@pytest.mark.parametrize("detector", [SCALE(), ASH(), ASH(variant="b")])
+def test_a_zero_vector_scores_the_energy_of_the_bias(detector):
+    outputs = split(8)
+    zero = Outputs(
+        features=np.zeros((1, outputs.features.shape[1])),
+        logits=outputs.bias[None, :],
+        labels=[-1],
+    )
+    actual = detector.fit(outputs).score(zero).known
+    assert_allclose(actual, logsumexp(outputs.bias))
+
+
+@pytest.mark.parametrize("detector", [SCALE(), ASH(), ASH(variant="b")])
+def test_a_zero_vector_changes_nothing_for_others(detector):
+    outputs = split(8)
+    features = np.maximum(outputs.features - 0.4, 0)  # some are zero
+    features[1] *= 0.01  # and some sum to less than one
+    assert (features == 0).any(axis=1).all()
+
+    def scored(rows):
+        logits = rows @ outputs.weight.T + outputs.bias
+        return detector.fit(outputs).known(Outputs(features=rows, logits=logits))
+
+    zero = np.zeros((1, features.shape[1]))
+    together = scored(np.concatenate([features[:4], zero, features[4:]]))
+    assert_allclose(np.delete(together, 4), scored(features))
+    assert_allclose(together[4], logsumexp(outputs.bias))
+
+
+def slow_ash(f, outputs, k, variant):
+    keep = np.argsort(-f, kind="stable")[:k]  # of equal ones those that come first
+    shaped = np.zeros_like(f)
+    shaped[keep] = f.sum() / k if variant == "b" else f[keep]
+    if variant == "s":
+        shaped *= np.exp(f.sum() / f[keep].sum())
+    return logsumexp(shaped @ outputs.weight.T + outputs.bias)
+
+
+@pytest.mark.parametrize("variant", ["s", "p", "b"])
+@pytest.mark.parametrize("percentile", [0, 65, 90])
+def test_ash_equals_a_loop_over_samples(variant, percentile, rng):
+    outputs = split(20)
+    # Round and cut, so that equal features and zeros abound.
+    features = np.maximum(np.round(outputs.features - 0.4, 1), 0)
+    tied = Outputs(features=features, labels=outputs.labels)
+    k = n_kept(features.shape[1], percentile)
+    expected = [slow_ash(f, outputs, k, variant) for f in features]
+    fitted = ASH(variant=variant, percentile=percentile).fit(outputs)
+    assert_allclose(fitted.score(tied).known, expected)
+
+
+@pytest.mark.parametrize("variant", ["s", "p", "b"])
+def test_ash_agrees_with_pytorch_ood(variant, pytorch_ood):
+    outputs = split(20)
+    other = pytorch_ood.ASH(
+        lambda x: x, head(outputs), variant=f"ash-{variant}", percentile=0.9
+    )
+    theirs = -other.predict_feature_maps(maps(outputs))
+    actual = ASH(variant=variant).fit(outputs).score(outputs).known
+    assert_allclose(actual, theirs, rtol=1e-6)
+
+
+def test_ash_with_relu_drops_negative_features():
+    outputs = signed([4.0, 2.0, -5.0, -6.0])
+    cut = signed([4.0, 2.0, 0.0, 0.0])
+    actual = ASH(percentile=25, relu=True).fit(outputs).score(outputs).known
+    assert_allclose(actual, ASH(percentile=25).fit(cut).score(cut).known)
+
+
+def test_nan_in_a_memory_mapped_head_is_found(tmp_path):
+    outputs = split(8)
+    weight = np.array(outputs.weight)
+    weight[0, 0] = np.nan
+    folder = outputs.save(tmp_path / "outputs")
+    np.save(folder / "weight.npy", weight)
+    with pytest.raises(ValueError, match=r"ReAct\.fit: weight must be free of NaN"):
+        ReAct().fit(Outputs.load(folder))
+
+
+@pytest.mark.parametrize("asarray", [np.asarray, torch.asarray])
+def test_a_fit_keeps_its_own_copy_of_the_head(asarray):
+    outputs = split(8)
+    features, weight, bias = (
+        asarray(np.array(a)) for a in (outputs.features, outputs.weight, outputs.bias)
+    )
+    mine = Outputs(features=features, labels=outputs.labels, weight=weight, bias=bias)
+    fitted = ASH().fit(mine)
+    before = fitted.score(mine).known
+    weight[:] = 0
+    assert_array_equal(fitted.score(mine).known, before)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_scale_bears_biases_that_are_far_apart(dtype):
+    outputs = split(20)
+    bias = np.array([0.0, -900.0, 300.0, -200.0])
+    logits = outputs.logits - outputs.bias + bias + [0.0, 1000.0, 0.0, 0.0]
+    far = Outputs(
+        logits=logits.astype(dtype),
+        features=outputs.features.astype(dtype),
+        weight=outputs.weight.astype(dtype),
+        bias=bias.astype(dtype),
+        labels=outputs.labels,
+    )
+    k = n_kept(outputs.features.shape[1], 85)
+    r = np.exp(outputs.features.sum(1) / np.sort(outputs.features)[:, -k:].sum(1))
+    expected = logsumexp(r[:, None] * (logits - bias) + bias, axis=1)
+    assert_allclose(SCALE().fit(far).known(far), expected, rtol=1e-5)
+
+
+@pytest.fixture
+def train():
+    return split(60, seed=1)
+
+
+@pytest.fixture
+def test():
+    return split(20, seed=2, unknown=0.4)
+
+
+def tensor(array):
+    return torch.tensor(np.array(array))
+
+
+def linear(outputs):
+    head = torch.nn.Linear(*outputs.weight.shape[::-1], dtype=torch.float64)
+    head.weight.data, head.bias.data = tensor(outputs.weight), tensor(outputs.bias)
+    return head
+
+
+@pytest.mark.parametrize("percentile", [0, 50, 95])
+def test_lts_equals_a_loop_over_samples(test, percentile, pytorch_ood):
+    mixed = Outputs(
+        features=test.features - 0.3,
+        logits=(test.features - 0.3) @ test.weight.T + test.bias,
+    )
+    k = max(1, 32 - round(32 * percentile / 100))
+    expected = []
+    for f, z in zip(mixed.features, mixed.logits, strict=True):
+        positive = np.maximum(f, 0)
+        r = (positive.sum() / np.sort(positive)[-k:].sum()) ** 2
+        expected.append(logsumexp(r * z))
+    actual = LTS(percentile=percentile).fit().known(mixed)
+    assert_allclose(actual, expected)
+    other = pytorch_ood.LTS(None, linear(test), p=1 - percentile / 100)
+    assert_allclose(actual, -other.predict_features(tensor(mixed.features)))
+
+
+def test_lts_keeps_the_logits_of_a_sample_without_positive_features():
+    outputs = Outputs(features=[[-1.0, 0.0]], logits=[[1.0, 2.0]])
+    assert_allclose(LTS().fit().known(outputs), logsumexp([1.0, 2.0]))
+
+
+@pytest.mark.parametrize("percentile", [0.5, 30, 70, 90])
+def test_dice_equals_a_loop_over_weights(train, test, percentile, pytorch_ood):
+    contribution = train.weight * train.features.mean(axis=0)
+    cut = np.percentile(contribution, percentile)
+    masked = np.array(train.weight)
+    for c, j in np.ndindex(masked.shape):
+        if contribution[c, j] <= cut:
+            masked[c, j] = 0
+    expected = [logsumexp(masked @ f + train.bias) for f in test.features]
+    actual = DICE(percentile=percentile).fit(train).known(test)
+    assert_allclose(actual, expected)
+    other = pytorch_ood.DICE(
+        None, tensor(train.weight), tensor(train.bias), percentile / 100
+    ).fit_features(tensor(train.features), tensor(train.labels))
+    assert_allclose(actual, -other.predict_features(tensor(test.features)), rtol=1e-6)
+
+
+def test_dice_leaves_out_a_contribution_at_the_percentile():
+    ones, weight = np.ones((3, 5)), np.array([[1.0, 2.0, 3.0, 4.0, 5.0]])
+    train = Outputs(features=ones, weight=weight, bias=np.zeros(1))
+    assert_array_equal(DICE(percentile=50).fit(train).known(train), [4 + 5] * 3)
+
+
+def test_dice_without_sparsity_is_the_energy(train, test):
+    expected = logsumexp(test.logits, axis=1)
+    assert_allclose(DICE(percentile=0).fit(train).known(test), expected)
+
+
+def test_percentiles_must_be_in_order():
+    VRA(low=20, high=20)
+    with pytest.raises(ValueError, match=r"VRA: low must be at most high, 10, got 20"):
+        VRA(low=20, high=10)
+
+
+@pytest.mark.parametrize("below", ["zero", "clip"])
+def test_vra_equals_a_loop_over_samples(train, test, below):
+    low, high = (np.percentile(train.features, q) for q in (20, 90))
+    expected = []
+    for f in test.features:
+        kept = np.minimum(f, high)
+        kept = np.where(f < low, 0.0 if below == "zero" else low, kept)
+        expected.append(logsumexp(train.weight @ kept + train.bias))
+    recipe = VRA(low=20, high=90, below=below)
+    assert_allclose(recipe.fit(train).known(test), expected)
+
+
+@pytest.mark.parametrize("recipe", [ReAct(percentile=70), VRA()])
+def test_a_percentile_of_too_many_numbers_is_that_of_random_rows(recipe, monkeypatch):
+    train = split(400)
+    exact = recipe.fit(train)
+    monkeypatch.setattr("openset.detectors.shaping._MOST_NUMBERS", 3200)
+    drawn = [recipe.fit(train).known(train) for _ in range(2)]
+    assert_array_equal(drawn[0], drawn[1])
+    assert not np.array_equal(drawn[0], exact.known(train))
+    assert_allclose(drawn[0], exact.known(train), rtol=0.1)
+
+
+@pytest.mark.parametrize("recipe", [ReAct(), VRA(), ASH(), ASH(variant="b")])
+def test_classes_are_predicted_from_features_alone(recipe, train):
+    alone = Outputs(features=train.features, labels=train.labels)
+    predicted = recipe.fit(train).score(alone).predicted
+    assert_array_equal(predicted, train.logits.argmax(axis=1))
+
+
+@pytest.mark.parametrize("recipe", [SCALE(), ASH()])
+@pytest.mark.parametrize(
+    "features",
+    [[-1.0, -2.0, -3.0, -4.0], [0.0, -2.0, -3.0, -4.0], [1.0] + [1.0] * 5000],
+)
+def test_features_without_a_factor_are_refused(recipe, features):
+    """Of no positive sum, or one so much larger that its exponential overflows."""
+    outputs = signed(features)
+    recipe = dataclasses.replace(recipe, percentile=99.99 if len(features) > 9 else 75)
+    with pytest.raises(InvalidSamplesError, match=r"NaN.*relu=True.*lower percentile"):
+        recipe.fit(outputs).score(outputs)

@@ -1,0 +1,153 @@
+"""Residual, ViM and PNML against singular values and pytorch-ood."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import logsumexp, softmax
+
+from openset import Outputs
+from openset.detectors import PNML, Residual, ViM
+from openset.outputs import replaced
+from openset.testing import example_outputs as split
+from tests.extras import torch
+
+
+@pytest.fixture
+def train():
+    return split(200, seed=1)
+
+
+@pytest.fixture
+def test():
+    return split(30, seed=2, unknown=0.4)
+
+
+def tensor(array):
+    return torch.tensor(np.array(array))
+
+
+@pytest.mark.parametrize("dim", [1, 5, 31])
+def test_residual_equals_a_singular_value_decomposition(train, test, dim):
+    origin = -np.linalg.pinv(train.weight) @ train.bias
+    directions = np.linalg.svd(train.features - origin)[2][dim:]
+    expected = -np.linalg.norm((test.features - origin) @ directions.T, axis=1)
+    assert_allclose(Residual(dim=dim).fit(train).known(test), expected)
+
+
+def slow_regret(f, train, cutoff=1e-7):
+    u = f / np.linalg.norm(f)
+    rows = train.features / np.linalg.norm(train.features, axis=1)[:, None]
+    inverse = np.linalg.pinv(rows, rcond=np.sqrt(cutoff))
+    g = u @ inverse @ inverse.T @ u
+    p = softmax(train.weight @ u + train.bias)
+    terms = [c / (c + (1 - c) * c ** (g / (1 + g))) for c in p]
+    return np.log(sum(terms)) / np.log(len(p))
+
+
+def test_pnml_equals_the_regret_of_each_sample(train, test, pytorch_ood):
+    expected = [-slow_regret(f, train) for f in test.features]
+    fitted = PNML().fit(train)
+    actual = fitted.known(test)
+    assert_allclose(actual, expected)
+    weight, bias = tensor(train.weight).float(), tensor(train.bias).float()
+    other = pytorch_ood.PNML(None, lambda z: z @ weight.T + bias)
+    other.fit_features(tensor(train.features), tensor(train.labels))
+    theirs = -other.predict_features(tensor(test.features))
+    assert_allclose(actual, theirs, rtol=1e-4)
+    alone = Outputs(features=test.features, labels=test.labels)
+    predicted = fitted.score(alone).predicted
+    assert_array_equal(predicted, test.logits.argmax(axis=1))
+
+
+def test_pnml_leaves_out_directions_without_training_features(train, test):
+    flat = np.array(train.features)
+    flat[:, 7] = 0
+    narrow = replaced(train, features=flat)
+    expected = [-slow_regret(f, narrow) for f in test.features]
+    assert_allclose(PNML().fit(narrow).known(test), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("cutoff", [0.003, 0.03])
+def test_pnml_leaves_out_directions_below_a_share_of_the_largest(train, test, cutoff):
+    rows = train.features / np.linalg.norm(train.features, axis=1)[:, None]
+    moments = np.linalg.svd(rows)[1] ** 2
+    assert 0 < np.mean(moments <= cutoff * moments[0]) < 1
+    expected = [-slow_regret(f, train, cutoff) for f in test.features]
+    assert_allclose(PNML(cutoff=cutoff).fit(train).known(test), expected)
+
+
+@pytest.mark.parametrize("dim", [1, 5, 20, 31])
+def test_vim_equals_a_singular_value_decomposition(train, test, dim):
+    origin = -np.linalg.pinv(train.weight) @ train.bias
+    _, _, directions = np.linalg.svd(train.features - origin)
+    residual = directions[dim:].T
+    lengths = np.linalg.norm((train.features - origin) @ residual, axis=1)
+    alpha = train.logits.max(axis=1).mean() / lengths.mean()
+    expected = logsumexp(test.logits, axis=1) - alpha * np.linalg.norm(
+        (test.features - origin) @ residual, axis=1
+    )
+    assert_allclose(ViM(dim=dim).fit(train).score(test).known, expected)
+
+
+def test_vim_agrees_with_pytorch_ood(train, test, pytorch_ood):
+    other = pytorch_ood.ViM(None, 16, tensor(train.weight), tensor(train.bias))
+    other.fit_features(tensor(train.features), torch.tensor(np.array(train.labels)))
+    theirs = -other.predict_features(tensor(test.features))
+    assert_allclose(ViM(dim=16).fit(train).score(test).known, theirs, rtol=3e-3)
+
+
+@pytest.mark.parametrize(
+    ("dim", "change", "message"),
+    [
+        (32, {}, "ViM.fit: dim must be below 32, the number of features, got 32"),
+        (4, {"logits": 0.0}, "largest logits must be positive on average"),
+        (4, {"features": 0.0}, "features must be spread over more than 4 dimensions"),
+    ],
+)
+def test_vim_refuses_what_leaves_alpha_without_meaning(train, dim, change, message):
+    arrays = {
+        name: getattr(train, name) * change.get(name, 1.0)
+        for name in ("logits", "features", "weight", "bias")
+    }
+    if "features" in change:
+        arrays["bias"] = arrays["bias"] * 0
+    with pytest.raises(ValueError) as error:  # noqa: PT011  # compared literally below
+        ViM(dim=dim).fit(Outputs(**arrays, labels=train.labels))
+    assert message in str(error.value)
+
+
+def test_vim_works_with_small_logits(train, test):
+    def small(outputs):
+        return replaced(outputs, logits=1e-4 * outputs.logits)
+
+    assert 0 < small(train).logits.max(axis=1).sum() < 1
+    energy = logsumexp(small(test).logits, axis=1)
+    expected = 1e-4 * (ViM().fit(train).known(test) - logsumexp(test.logits, axis=1))
+    assert_allclose(ViM().fit(small(train)).known(small(test)) - energy, expected)
+
+
+@pytest.mark.parametrize(("residual", "is_refused"), [(8e-4, True), (1.2e-3, False)])
+@pytest.mark.parametrize("kind", [ViM, Residual])
+def test_a_residual_of_a_millionth_of_the_features_is_none(kind, residual, is_refused):
+    signs = np.array([(1, 1), (1, -1), (-1, 1), (-1, -1)])
+    train = Outputs(
+        features=signs * [1000, residual],
+        logits=np.tile([2.0, 1.0], (4, 1)),
+        weight=np.eye(2),
+        bias=np.zeros(2),
+    )
+    if is_refused:
+        with pytest.raises(ValueError, match="spread over more than 1 dimensions"):
+            kind(dim=1).fit(train)
+        return
+    factor, energy = (2 / residual, np.logaddexp(2, 1)) if kind is ViM else (1, 0)
+    assert_allclose(kind(dim=1).fit(train).known(train), energy - factor * residual)
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"), [(2048, 1000), (600, 512), (512, 256), (32, 16)]
+)
+def test_the_dimension_depends_on_the_number_of_features(width, expected):
+    head = {"weight": np.eye(2, width), "bias": np.zeros(2)}
+    with pytest.raises(ValueError, match=f"over more than {expected} dimensions"):
+        Residual().fit(Outputs(features=np.ones((3, width)), **head))

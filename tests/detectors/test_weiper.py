@@ -1,0 +1,102 @@
+"""WeiPer against a loop over numbers."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import softmax
+
+from openset import Outputs
+from openset.detectors import WeiPer
+from openset.outputs import replaced
+from openset.testing import example_outputs as split
+
+
+@pytest.fixture
+def train():
+    return split(200, seed=1)
+
+
+@pytest.fixture
+def test():
+    return split(30, seed=2, unknown=0.4)
+
+
+def slow_weiper(recipe, fitted, train, test):
+    """Bin, smooth and compare number by number, with the fitted perturbations."""
+    r, n_classes = recipe.repeats, len(train.bias)
+    weight = fitted.state["weight"].astype(float).reshape(r, n_classes, -1)
+
+    def spaces(part):
+        logits = np.einsum("rcd,nd->nrc", weight, part.features) + train.bias
+        return part.features, logits
+
+    def histogram(values, low, high):
+        edges = np.linspace(low, high, recipe.bins + 1)
+        return np.histogram(values, edges)[0] / values.size
+
+    def smoothed(h):
+        before = (recipe.smooth - 1) // 2
+        after = recipe.smooth - 1 - before
+        padded = np.pad(h, (before, after), mode="edge")
+        return np.convolve(padded, np.ones(recipe.smooth) / recipe.smooth, "valid")
+
+    def scaled(h, more):
+        return (h + more) / (h + more).sum()
+
+    total = np.zeros(len(test))
+    for one, other, more, factor in zip(
+        spaces(train), spaces(test), (0.01, 0.025), (1.0, recipe.weight_logits),
+        strict=True,
+    ):  # fmt: skip
+        gap = (one.max() - one.min()) / len(train)
+        low, high = one.min() - gap, one.max() + gap
+        mean = np.mean([histogram(row, low, high) for row in one], axis=0)
+        q = scaled(mean, more)
+        for i, row in enumerate(other):
+            p = scaled(smoothed(histogram(row, low, high)), more)
+            total[i] -= factor * ((p - q) * np.log(p / q)).sum()
+    confidence = softmax(spaces(test)[1], axis=2).max(axis=2).mean(axis=1)
+    return total + recipe.weight_msp * confidence
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        WeiPer(repeats=7),
+        WeiPer(repeats=3, bins=30, smooth=5, weight_logits=2.5, weight_msp=0.1),
+    ],
+)
+def test_weiper_equals_a_loop_over_numbers(recipe, train, test):
+    fitted = recipe.fit(train)
+    expected = slow_weiper(recipe, fitted, train, test)
+    assert_allclose(fitted.known(test), expected)
+
+
+def test_weiper_perturbs_weights_by_a_share_of_their_length(train):
+    weight = WeiPer(repeats=5, delta=0.3).fit(train).state["weight"].reshape(5, 4, 32)
+    away = np.linalg.norm(weight - train.weight, axis=2)
+    lengths = np.linalg.norm(train.weight, axis=1)
+    assert_allclose(away, np.tile(0.3 * lengths, (5, 1)), rtol=1e-5)
+    assert len(np.unique(weight[:, 0, 0])) == 5
+
+
+def test_weiper_does_not_depend_on_the_size_of_its_blocks(train, test, monkeypatch):
+    whole = WeiPer(repeats=7).fit(train).known(test)
+    monkeypatch.setattr("openset.detectors.weiper._BLOCK", 1)
+    assert_allclose(WeiPer(repeats=7).fit(train).known(test), whole)
+
+
+def test_weiper_draws_training_samples_and_predicts_from_features(train, test):
+    fits = [WeiPer(repeats=3, max_samples=50, seed=s).fit(train) for s in (0, 0, 1)]
+    known = [fitted.known(test) for fitted in fits]
+    assert_array_equal(known[0], known[1])
+    assert not np.array_equal(known[0], known[2])
+    alone = Outputs(features=test.features, labels=test.labels)
+    predicted = fits[0].score(alone).predicted
+    assert_array_equal(predicted, test.logits.argmax(axis=1))
+
+
+def test_weiper_counts_values_outside_of_the_range_nowhere(train, test):
+    recipe = WeiPer(repeats=3)
+    fitted, far = recipe.fit(train), replaced(test, features=test.features * 9)
+    assert_allclose(fitted.known(far), slow_weiper(recipe, fitted, train, far))

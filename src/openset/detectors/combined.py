@@ -103,7 +103,7 @@ class Combined(Detector, listed=False):
         total: Any = 0.0
         for i, recipe in enumerate(self.recipes):
             scores = recipe.score_batch(_part_of(state, i), batch)
-            ranks = _rank(scores, state["knots"][i, ...])
+            ranks = rank(scores, state["knots"][i, ...])
             total = state["weights"][i] * ranks + total
         return total
 
@@ -146,7 +146,7 @@ def combine(
         rule = "one for each detector, of which there must be some"
         got = f"{len(reference)} and {share.size} for {n} detectors"
         _check.fail("combine", "reference and weights", rule, got)
-    tables = [_table(one) for one in reference]
+    tables = [knots_of(one) for one in reference]
     if len({table.shape for table in tables}) > 1:
         rule = f"of one length, or of {_KNOTS} scores or more each"
         got = ", ".join(str(table.shape[1]) for table in tables)
@@ -166,7 +166,7 @@ def combine(
     )
 
 
-def _table(scores: ArrayLike) -> NDArray[np.float64]:
+def knots_of(scores: ArrayLike) -> NDArray[np.float64]:
     """Return distinct quantiles, and the rank of each in the middle of its ties.
 
     Infinite scores are moved to the ends, beyond which ranks are constant anyway; the
@@ -174,7 +174,7 @@ def _table(scores: ArrayLike) -> NDArray[np.float64]:
 
     Examples
     --------
-    >>> _table([0.0, 0.0, 0.0, 1.0, 2.0])  # knots, and the rank of each
+    >>> knots_of([0.0, 0.0, 0.0, 1.0, 2.0])  # knots, and the rank of each
     array([[0.  , 1.  , 2.  , 2.  , 2.  ],
            [0.25, 0.75, 1.  , 1.  , 1.  ]])
     """
@@ -198,7 +198,8 @@ def _table(scores: ArrayLike) -> NDArray[np.float64]:
     return np.stack([knots[starts][places], middle[places]])
 
 
-def _rank(scores: Array, table: Array) -> Array:
+def rank(scores: Array, table: Array) -> Array:
+    """Rank scores from 0 to 1, by the table of :func:`knots_of`."""
     xp = _xp.array_namespace(table)
     knots, ranks = table[0, :], table[1, :]
     s = xp.clip(xp.astype(scores, knots.dtype), knots[0], knots[-1])

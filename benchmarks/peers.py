@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 from _measure import let_torchvision_import, need_device, put_section, seconds
+
 from detectors import Bench as Place
 from detectors import place, versions
-
 from openset import Outputs
 from openset.detectors import make
 

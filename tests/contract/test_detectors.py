@@ -2,16 +2,16 @@
 
 import re
 from dataclasses import dataclass, field
-from functools import cache
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from openset import Outputs
+from openset import Outputs, Rejector
 from openset.detectors import find, make, score_all
 from openset.detectors.base import REGISTRY
-from openset.testing import detector_checks, example_outputs, in_library
+from openset.testing import check_detector, in_library
+from openset.testing import example_outputs as split
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,6 @@ TRAITS = {
 
 
 NAMES = REGISTRY.built_in()
-CHECKS = list(detector_checks("msp"))
 
 
 def trait(name):
@@ -108,30 +107,39 @@ everyone = pytest.mark.parametrize("name", NAMES)
 
 @pytest.fixture(scope="module")
 def train():
-    return example_outputs(240, seed=1)
+    return split(240, seed=1)
 
 
 @pytest.fixture(scope="module")
 def test():
-    return example_outputs(90, seed=2, unknown=0.4)
+    return split(90, seed=2, unknown=0.4)
 
 
-@cache  # the checks of a detector share what was fitted
-def checks_of(name):
-    traits = trait(name)
-    return detector_checks(
+@everyone
+def test_the_public_contract_holds(name):
+    check_detector(
         name,
-        params=traits.params,
-        exact=max(traits.exact, 1e-8),
-        float32=traits.float32,
+        params=trait(name).params,
+        exact=max(trait(name).exact, 1e-8),
+        float32=trait(name).float32,
         libraries=("torch", "array_api_strict"),
     )
 
 
 @everyone
-@pytest.mark.parametrize("check", CHECKS)
-def test_the_public_contract_holds(name, check):
-    checks_of(name)[check]()
+def test_it_is_exported_as_a_graph(name, test, tmp_path):
+    pytest.importorskip("onnx")
+    from openset.integrations import onnx  # noqa: PLC0415  # an extra
+
+    single = [in_library(part, np, np.float32) for part in (split(240), test)]
+    known, other = (single[1].take((test.labels < 0) == side) for side in (False, True))
+    fitted = fitted_on(name, single[0])
+    rejector = Rejector.calibrate(fitted, known=known, surrogate=other)
+    path = onnx.export(rejector, tmp_path / "rejector.onnx")
+    session = pytest.importorskip("onnxruntime").InferenceSession(path.read_bytes())
+    inputs = [one.name for one in session.get_inputs() if one.name != "threshold"]
+    found = session.run(["knownness"], {n: getattr(single[1], n) for n in inputs})[0]
+    close(found.astype(float), rejector.known(single[1]), trait(name).float32)
 
 
 @everyone

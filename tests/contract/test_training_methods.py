@@ -5,8 +5,8 @@ import inspect
 import pytest
 import torch
 
-from openset.testing import method_checks
 from openset.train.methods import REGISTRY, Method, find, make
+from tests.contract.method_checks import checks
 from tests.train.tiny import N_CLASSES, NARROW, rows_network
 
 # The public names, in the order of the papers they come from.
@@ -37,7 +37,7 @@ OPTIONS = {
     "arpl_cs": NARROW,
 }
 PLACED = [name for name in NAMES if "place" in find(name).options()]
-CHECKS = list(method_checks("softmax"))
+CHECKS = list(checks("softmax"))
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -55,9 +55,8 @@ def test_the_registry_holds_the_public_names_in_order():
 
 @pytest.mark.parametrize("check", CHECKS)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_method_passes_the_public_checks(name, check):
-    options = OPTIONS.get(name)
-    method_checks(name, options=options, images=name == "arpl_cs")[check]()
+def test_a_method_passes_the_checks(name, check):
+    checks(name, OPTIONS.get(name), images=name == "arpl_cs")[check]()
 
 
 @pytest.mark.parametrize("name", NAMES)

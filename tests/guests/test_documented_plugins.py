@@ -78,11 +78,6 @@ assert done.exit_code == 0, done.output
     assert (place / "wine.npz").exists()
 
 
-def test_the_method_keeps_the_contract(place):
-    pytest.importorskip("torch", reason="an extra")
-    python(block("python", "check_method"), cwd=place, env=environment(place))
-
-
 def test_the_page_names_every_group():
     for group in ("detectors", "metrics", "methods", "datasets"):
         assert f"`openset.{group}`" in PAGE

@@ -17,7 +17,7 @@ from openset import Outputs, Rejector, detectors
 from openset.detectors.base import REGISTRY
 from openset.integrations.torch import OpenSetModule
 from openset.testing import example_outputs as split
-from openset.testing._example import N_CLASSES, WIDTH
+from openset.testing.example import N_CLASSES, WIDTH
 from openset.train import extract
 
 # Small parameters for those whose defaults ask for more samples than a test has.

@@ -1,4 +1,4 @@
-"""Checks for detectors and training methods of your own.
+"""Checks for detectors of your own.
 
 In a test of your package::
 
@@ -6,19 +6,8 @@ In a test of your package::
 
     def test_margin():
         check_detector(Margin)
-
-The same for a training method: :func:`check_method`.
 """
 
-from openset.testing._detectors import check_detector, detector_checks
-from openset.testing._example import example_outputs, in_library
-from openset.testing._methods import check_method, method_checks
-
-__all__ = [
-    "check_detector",
-    "check_method",
-    "detector_checks",
-    "example_outputs",
-    "in_library",
-    "method_checks",
-]
+from openset.testing.detector import check_detector as check_detector
+from openset.testing.example import example_outputs as example_outputs
+from openset.testing.example import in_library as in_library

@@ -13,7 +13,6 @@ from typer.testing import CliRunner
 from openset import bench, datasets, protocols, runs
 from openset._types import ArtefactError
 from openset.cli import app
-from openset.testing import check_method
 from openset.train import Job, Trained, methods
 from openset.train.methods import REGISTRY, Method
 from tests import forked
@@ -190,26 +189,3 @@ def parse_in(text, folder):
     path = folder / "study.yaml"
     path.write_bytes(text)
     return bench.read(path)
-
-
-def test_the_public_checks_pass_for_a_guest_and_name_what_is_wrong(module):
-    assert "training" in check_method("guestloss:Scaled", options={"start": 1.0})
-    import guestloss  # noqa: PLC0415  # as above
-
-    class Wrong(guestloss.Scaled, register=False):
-        """Claims another score, and has a parameter that nothing reaches."""
-
-        score = "msp"
-
-        def loss(self, network, inputs, labels):
-            loss, logits = super().loss(network, inputs, labels)
-            return loss.detach() / (labels != labels[0]).sum(), logits
-
-    skipped = ["facts", "training", "compiles"]
-    with pytest.raises(AssertionError) as error:
-        check_method(Wrong, skip=skipped)
-    said = str(error.value)
-    for name in ("unusual_batches", "gradients", "response"):
-        assert f"- {name}: " in said
-    assert "the score must be 'msp'" in said
-    assert "fails 3 of 5 checks" in said

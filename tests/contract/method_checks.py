@@ -1,7 +1,7 @@
-"""Checks of the properties that every training method must have."""
+"""What every training method must keep to; one function for each check."""
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from openset import _plugins, metrics
 from openset.datasets import Dataset, cut
 from openset.protocols import Protocol
-from openset.testing._run import require
 from openset.train import Trained, fit
 from openset.train.methods import Method, WithNegatives, find, make
 from openset.train.networks import MLP, Network, TwoNorms
@@ -79,11 +78,13 @@ class _MethodCase:
         return network, make(self.kind, n_classes=n, network=network, **self.options)
 
 
-def checks(
-    kind: type[Method] | str, options: Mapping[str, Any], *, images: bool
-) -> dict[str, Callable[[], None]]:
+def require(holds, sentence):
+    assert holds, sentence
+
+
+def checks(kind, options=None, *, images=False):
     """Return all checks by name."""
-    case = _MethodCase(find(kind, caller="check_method"), options, images)
+    case = _MethodCase(find(kind, caller="checks"), options or {}, images)
     return {check.__name__.strip("_"): partial(check, case) for check in _CHECKS}
 
 

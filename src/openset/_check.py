@@ -335,15 +335,14 @@ def read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 def both_sides(caller: str, n_known: int, n_unknown: int) -> None:
     """Raise if there are no known or no unknown samples: the metric is undefined."""
-    for side, n in (("known", n_known), ("unknown", n_unknown)):
-        if n == 0:
-            msg = (
-                f"{caller}: undefined without {side} samples, got {n_known} known and "
-                f"{n_unknown} unknown (label {UNKNOWN}). Add {side} samples, or use a "
-                f"metric that needs only {'unknown' if side == 'known' else 'known'} "
-                "samples"
-            )
-            raise UndefinedMetricError(msg)
+    some_known(caller, n_known)
+    if n_unknown == 0:
+        msg = (
+            f"{caller}: undefined without unknown samples, got {n_known} known and 0 "
+            f"unknown (label {UNKNOWN}, or what unknown_label= says). Add unknown "
+            "samples, or use a metric that needs only known samples"
+        )
+        raise UndefinedMetricError(msg)
 
 
 def some_known(caller: str, n_known: int) -> None:

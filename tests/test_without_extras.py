@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from openset import _extras
+from openset._optional import optional
 
 ROOT = Path(__file__).parents[1]
 
@@ -35,7 +35,7 @@ def by_name():
 
 
 def by_an_extra():
-    _extras.optional("test", "surely_absent.part", name="extra")
+    optional("surely_absent.part", "extra")
 
 
 @pytest.mark.parametrize("test", [by_name, by_an_extra])

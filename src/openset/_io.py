@@ -1,14 +1,13 @@
 """Files and folders: written to a temporary name, and renamed when complete."""
 
 import hashlib
-import json
 import os
 import secrets
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 
 @contextmanager
@@ -57,25 +56,17 @@ def put(path: Path, content: str | bytes) -> None:
 
 
 @contextmanager
-def replacing_folder(path: Path, *, sealed: bool = False) -> Iterator[Path]:
+def replacing_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to `path` on success.
 
     An existing folder is kept until the new one is complete; for an instant neither is
-    there. With `sealed`, a list of the files with their hashes is written last
-    (:func:`unsealed` compares it).
+    there.
     """
     with naming(path):
         temporary, old = _beside(path), _beside(path)
         temporary.mkdir()
         try:
-            if sealed:
-                (temporary / _MINE).touch()
             yield temporary
-            if sealed:
-                # Writers make missing parents: a discarded folder may be there again,
-                # without what was written before. Then this raises an error.
-                (temporary / _MINE).unlink()
-                (temporary / _FILES).write_text(_listed(temporary), encoding="utf-8")
             if path.exists():
                 path.rename(old)
             temporary.rename(path)
@@ -86,53 +77,6 @@ def replacing_folder(path: Path, *, sealed: bool = False) -> Iterator[Path]:
         finally:
             for folder in (temporary, old):
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-def discard(folder: Path) -> None:
-    """Delete a folder that another process may still write to.
-
-    It is renamed away first: what that process writes next fails. Deleted in place,
-    file by file, the folder could lose some files and keep those written later.
-    """
-    away = _beside(folder)
-    with suppress(FileNotFoundError):  # another process was faster
-        folder.rename(away)
-    shutil.rmtree(away, ignore_errors=True)
-
-
-_FILES, _MINE = "files.json", ".writing"
-
-
-def _listed(folder: Path) -> str:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    found: dict[str, dict[str, Any]] = {
-        path.relative_to(folder).as_posix(): {
-            "bytes": path.stat().st_size,
-            "sha256": sha256(path),
-        }
-        for path in files
-    }
-    return json.dumps(found, indent=1)
-
-
-def unsealed(folder: Path, *, content: bool = True) -> str:
-    """Return what a sealed folder lacks, "" if it agrees with its list of files.
-
-    Without `content` only names and sizes are compared, not the hashes.
-    """
-    try:
-        listed = json.loads((folder / _FILES).read_text("utf-8"))
-        for name, one in listed.items():
-            path = folder / name
-            if path.stat().st_size != one["bytes"]:
-                return f"{name} has changed in size"
-            if content and sha256(path) != one["sha256"]:
-                return f"{name} has changed in content"
-    except FileNotFoundError as error:
-        return f"no {Path(error.filename).name}"
-    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
-        return f"{_FILES} cannot be read ({error})"
-    return ""
 
 
 def is_there(path: Path) -> bool:

@@ -13,7 +13,6 @@ SAFE = {"replacing", "replacing_folder", "write", "put"}
 # Functions that write without _io's help, and why that is safe.
 EXCEPTIONS = {
     ("_io.py", "write"): "opens the temporary file",
-    ("_io.py", "replacing_folder"): "the list of files, in the temporary folder",
     ("_npz.py", "save"): "in _io.write, or into memory",
     ("bench/_log_cells.py", "log_cells"): "an empty file as a mark",
     ("bench/_test_splits.py", "save"): "into the temporary folder of a network",

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _extras
+from openset import _check
 from openset._optional import needs, optional
 from openset.detectors import MCM
 from openset.extract.modules import ModuleNetwork
@@ -21,7 +21,7 @@ _CALLER = "extract.load"
 _TEXTS_AT_ONCE = 256
 
 
-@_extras.importing(_CALLER, "transformers")  # it imports its parts late
+@needs()  # it imports its parts late
 def of_model(
     name: str,
     *,

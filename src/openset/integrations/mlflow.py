@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _extras
+from openset import _check
+from openset._optional import needs
 from openset._version import __version__
 from openset.outputs import Outputs, replaced
 from openset.rejector import Rejector, need_rejector
 
 _CALLER = "openset.integrations.mlflow"
 
-with _extras.importing(_CALLER, "mlflow"):
+with needs("mlflow"):
     import mlflow
     import pandas as pd
 

@@ -13,14 +13,15 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _extras, _io
+from openset import _check, _io
+from openset._optional import needs
 from openset._types import UNKNOWN
 from openset._version import __version__
 from openset.detectors import Batch
 from openset.outputs import Outputs, is_undetermined, replaced
 from openset.rejector import Rejector, need_rejector
 
-with _extras.importing("openset.integrations.onnx", "onnx"):
+with needs("onnx"):
     import onnx
     import onnxscript
     from onnx import ModelProto, TensorProto, compose, helper, numpy_helper
@@ -28,7 +29,7 @@ with _extras.importing("openset.integrations.onnx", "onnx"):
 
     from openset.extract.network import Network
     from openset.extract.onnx_file import input_of_head, logits_of, read
-with _extras.importing("openset.integrations.onnx", "torch"):
+with needs("torch"):
     import torch
     from torch import Tensor, nn
 

@@ -5,14 +5,15 @@ import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple, Self
 
-from openset import _check, _extras
+from openset import _check
+from openset._optional import needs
 from openset._types import UNKNOWN, InvalidSamplesError
 from openset.detectors import Batch, Detector, Fitted
 from openset.extract import head as heads
 from openset.outputs import Outputs, is_undetermined, replaced
 from openset.rejector import Rejector, need_rejector
 
-with _extras.importing("openset.integrations.torch", "torch"):
+with needs("torch"):
     import torch
     from torch import Tensor, nn
 

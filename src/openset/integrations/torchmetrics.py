@@ -2,19 +2,17 @@
 
 from typing import Any, NamedTuple
 
-from openset import _check, _extras, metrics
+from openset import _check, metrics
+from openset._optional import needs
 from openset.scores import Scores
 
 _CALLER = "openset.integrations.torchmetrics"
 
-with _extras.importing(_CALLER, "torchmetrics"):
+with needs("torchmetrics"):
     import torch
     from torch import Tensor
-
-    # torchmetrics imports torchvision if that is installed.
-    with _extras.fitting(_CALLER, "torchmetrics", remedy=". Or uninstall torchvision"):
-        from torchmetrics import Metric
-        from torchmetrics.utilities import dim_zero_cat
+    from torchmetrics import Metric
+    from torchmetrics.utilities import dim_zero_cat
 
     # After torch, so that a missing torch is reported for this module.
 

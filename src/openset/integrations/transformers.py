@@ -5,15 +5,13 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check, _extras
+from openset import _check
+from openset._optional import needs
 from openset.integrations._training_metrics import open_set_metrics, scorer
 
 _CALLER = "openset.integrations.transformers"
 
-with (
-    _extras.importing(_CALLER, "transformers"),
-    _extras.fitting(_CALLER, "transformers", remedy=". Or uninstall torchvision"),
-):
+with needs("transformers"):
     from torch.utils.data import Dataset
     from transformers import Trainer, TrainerCallback
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from openset import _extras, metrics, protocols
+from openset import metrics, protocols
+from openset._optional import optional
 from openset.reproduce.item import Content, Settings, Table
 from openset.scores import Scores
 
@@ -29,7 +30,7 @@ REJECTED = np.array(
 
 def _canvas(width: float, height: float) -> Any:
     """Return an empty figure: not of pyplot, which would keep it and open a window."""
-    module = _extras.optional("reproduce", "matplotlib.figure", name="report")
+    module = optional("matplotlib.figure", "report")
     return module.Figure(figsize=(width, height), layout="constrained")
 
 

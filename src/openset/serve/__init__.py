@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from openset import _check, _extras
+from openset import _check
 from openset._backends import cores
+from openset._optional import optional
 from openset.rejector import Invalid, Rejector
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def app(
     """
     caller = "openset.serve.app"
     for module in ("fastapi", "prometheus_client"):
-        _extras.optional(caller, module, name="serve")
+        optional(module, "serve")
     # The extra may be missing.
     from openset.serve.decider import Decider  # noqa: PLC0415
     from openset.serve.metrics import Metrics  # noqa: PLC0415
@@ -123,7 +124,7 @@ def run(
         Connections of a process; beyond them, requests are answered with 503.
     """
     caller = "openset.serve.run"
-    uvicorn = _extras.optional(caller, "uvicorn", name="serve")
+    uvicorn = optional("uvicorn", "serve")
     _check.positive_int(caller, "workers", workers)
     if workers > 1 and hasattr(application, "router"):
         rule = "a function that returns one, for several workers"
@@ -158,7 +159,7 @@ def run(
             return
         # prometheus_client adds up the counts that the processes leave there.
         os.environ.setdefault("PROMETHEUS_MULTIPROC_DIR", folder)
-        supervisors = _extras.optional(caller, "uvicorn.supervisors", name="serve")
+        supervisors = optional("uvicorn.supervisors", "serve")
         supervisors.Multiprocess(config, sockets=[one]).run()
 
 

@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _extras, _npz
+from openset import _check, _npz
+from openset._optional import optional
 from openset.datasets import lazy_inputs
 
 NUMBERS, TEXTS = ("logits", "features", "inputs"), ("ids", "classes", "input_step")
@@ -102,7 +103,7 @@ def images(files: Sequence[bytes], *, keep: bool) -> lazy_inputs.ImageFiles:
     One that is no image is refused; with `keep` it is left to the network, which marks
     the sample as invalid.
     """
-    pillow = _extras.optional("openset.serve", "PIL.Image", name="vision")
+    pillow = optional("PIL.Image", "vision")
     streams: list[Any] = []
     n_pixels = 0
     for i, content in enumerate(files):
@@ -123,7 +124,7 @@ def images(files: Sequence[bytes], *, keep: bool) -> lazy_inputs.ImageFiles:
 
 def example() -> lazy_inputs.ImageFiles:
     """Return an image, to try a network out."""
-    pillow = _extras.optional("openset.serve", "PIL.Image", name="vision")
+    pillow = optional("PIL.Image", "vision")
     pixels = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
     pillow.fromarray(pixels).save(stream := io.BytesIO(), "PNG")
     return images([stream.getvalue()], keep=False)

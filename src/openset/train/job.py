@@ -7,10 +7,11 @@ from typing import Any, Self
 
 from torch import nn
 
-from openset import _check, _plugins, trackers
+from openset import _check, _plugins
 from openset.datasets import Cut, Dataset
 from openset.protocols import Protocol
 from openset.train import methods, networks, recipes
+from openset.train.log import need_tracker
 from openset.train.methods import Method
 from openset.train.recipes import Recipe
 
@@ -160,8 +161,7 @@ class Execution:
         Halfpoint and Overall scores are recorded for methods that were published with a
         rule to reject samples.
     log_to
-        Tracker that also gets the log: "mlflow", "wandb" or "tensorboard"
-        (:mod:`openset.trackers`).
+        Tracker that also gets the log: "mlflow", "wandb" or "tensorboard".
     progress
         Show progress bars in a terminal.
 
@@ -184,7 +184,7 @@ class Execution:
         for name in ("devices", "nodes"):
             _check.positive_int(_CALLER, name, getattr(self, name))
         if self.log_to is not None:
-            trackers.check(_CALLER, self.log_to)
+            need_tracker(_CALLER, self.log_to)
 
 
 def _check_folder(folder: Path) -> None:

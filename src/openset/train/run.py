@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from openset import _check, _io, metrics, trackers
+from openset import _check, _io, metrics
 from openset._types import ArtefactError
 from openset.datasets import Samples, lazy_inputs
 from openset.scores import Scores
 from openset.train.batches import Batch, Batches, as_tensor, derived
 from openset.train.job import Execution
 from openset.train.learner import Learner, make_learner
+from openset.train.log import TRACKERS
 from openset.train.methods import WithNegatives
 from openset.train.plan import Plan
 from openset.train.predict import logit_scores, predict
@@ -70,14 +71,10 @@ class Run:
         with self.turn():
             self._build()
         self.folder = plan.out if fabric.global_rank == 0 else None
-        self.tracker: trackers.Tracker | None = None
+        self.tracker: Any = None
         if execution.log_to is not None and self.folder is not None:
-            self.tracker = trackers.start(
-                execution.log_to,
-                folder=self.folder,
-                title=plan.title,
-                parameters=plan.spec.to_json(),
-            )
+            kind = TRACKERS[execution.log_to]
+            self.tracker = kind(self.folder, plan.title, plan.spec.to_json())
 
     def turn(self) -> Any:
         """Return the context in which this run's work goes to its own stream."""
@@ -242,7 +239,7 @@ class Run:
             with (self.folder / "log.jsonl").open("ab") as stream:
                 stream.write(f"{json.dumps(line)}\n".encode())
         if self.tracker is not None:
-            self.tracker.log(trackers.numbers(line), step=epoch)
+            self.tracker.log(line, step=epoch)
 
     def _explode(self, what: str, got: object, epoch: int) -> NoReturn:
         options = ", ".join(f"{k}={v}" for k, v in self.plan.spec.options.items())

@@ -2,14 +2,8 @@
 
 import pytest
 
-from openset import trackers
+from openset.train.log import TRACKERS
 from tests.waiting import wait_until
-
-STUDY = b"""
-protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
-models: [{kind: logistic}]
-detectors: [msp, energy]
-"""
 
 
 @pytest.fixture
@@ -24,9 +18,7 @@ def mlflow(tmp_path, monkeypatch):
 def test_a_run_that_is_started_again_is_continued(tmp_path, mlflow):
     given = {"recipe": {"lr": 0.1}, "classes": list(range(400)), "a(b)": 1}
     for epochs in (range(2), range(2, 3)):
-        run = trackers.start(
-            "mlflow", folder=tmp_path / "run", title="one", parameters=given
-        )
+        run = TRACKERS["mlflow"](tmp_path, "one", given)
         for epoch in epochs:
             run.log({"loss": 3.0 - epoch}, step=epoch)
         run.close(failed=epoch == 1)
@@ -47,11 +39,9 @@ def test_wandb_keeps_an_offline_run(tmp_path, monkeypatch):
     for name, value in {"MODE": "offline", "SILENT": "true", "DIR": ""}.items():
         monkeypatch.setenv(f"WANDB_{name}", value)
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
-    run = trackers.start(
-        "wandb", folder=tmp_path, title="one", parameters={"recipe": {"lr": 0.125}}
-    )
+    run = TRACKERS["wandb"](tmp_path, "one", {"recipe": {"lr": 0.125}})
     run.log({"openauc": 0.8125}, step=0)
-    run.close()
+    run.close(failed=False)
     name = (tmp_path / "wandb-run-id").read_text()
     (kept,) = tmp_path.glob(f"wandb/offline-run-*-{name}/run-{name}.wandb")
 
@@ -69,10 +59,10 @@ def test_tensorboard_reads_what_was_logged(tmp_path):
         event_accumulator,
     )
 
-    run = trackers.start("tensorboard", folder=tmp_path, title="one", parameters={})
+    run = TRACKERS["tensorboard"](tmp_path, "one", {})
     for epoch, value in enumerate((0.5, 0.75)):
         run.log({"openauc": value}, step=epoch)
-    run.close()
+    run.close(failed=False)
     events = event_accumulator.EventAccumulator(str(tmp_path / "tensorboard"))
     events.Reload()
     found = events.Tensors("openauc")

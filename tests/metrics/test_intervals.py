@@ -1,7 +1,5 @@
 """Intervals by their definitions, and what the bootstrap refuses."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
@@ -12,7 +10,6 @@ from openset import Scores, UndefinedMetricError, metrics
 from openset.metrics import intervals
 from openset.metrics.intervals import (
     Interval,
-    need_spread,
     on_logit_scale,
     percentile,
     replicates,
@@ -125,12 +122,6 @@ def test_replicates_of_clusters_are_the_metric_of_the_groups_drawn():
     assert found.tolist() == approx([metrics.openauc(one) for one in sets])
 
 
-def test_more_samples_than_fit_in_memory_are_drawn_one_set_at_a_time(monkeypatch):
-    monkeypatch.setattr(intervals, "_AT_A_TIME", 10)
-    row = {"it": metrics.get("openauc")}
-    assert replicates(draw(), row, resamples=4)["it"].size == 4
-
-
 @pytest.mark.parametrize("clusters", [None, "groups"])
 def test_every_sample_is_drawn_as_often_as_any_other(clusters):
     scores = draw()
@@ -221,13 +212,6 @@ def test_replicates_of_metrics_with_and_without_a_threshold_are_of_the_same_draw
     assert without.tolist() == found["accuracy"].tolist()
 
 
-def test_a_metric_that_takes_no_counts_is_computed_on_each_set_drawn():
-    rows = {"fast": metrics.get("auroc")}
-    rows["slow"] = replace(rows["fast"], takes_counts=False)
-    found = replicates(draw(), rows, resamples=6)
-    assert found["slow"] == approx(found["fast"])
-
-
 def test_an_oracle_has_a_bootstrap_too():
     found = metrics.bootstrap(draw(), "osa_best", resamples=20)
     assert found.low <= found.high <= 1
@@ -238,43 +222,3 @@ def test_clusters_need_groups():
     plain = Scores(labels=scores.labels, predicted=scores.predicted, known=scores.known)
     with pytest.raises(ValueError, match="bootstrap: scores must have groups for clus"):
         metrics.bootstrap(plain, "auroc", clusters="groups")
-
-
-def test_replicates_are_checked_as_the_bootstrap_is():
-    row = metrics.get("osa")
-    with pytest.raises(ValueError, match="bootstrap: threshold must be given"):
-        replicates(draw(), {"it": row}, resamples=2)
-    with pytest.raises(ValueError, match="bootstrap: resamples must be an integer"):
-        replicates(draw(), {"it": row}, threshold=0.5, resamples=1)
-    with pytest.raises(UndefinedMetricError, match="bootstrap: undefined without"):
-        replicates(ONE_SIDED, {"it": row}, threshold=0.5, resamples=2)
-    found = replicates(draw(), {"it": row}, threshold=0.5, resamples=2)
-    assert found["it"].shape == (2,)
-
-
-@pytest.mark.parametrize(
-    ("n_known", "n_unknown", "words"),
-    [(1, 3, "1 known and 3"), (3, 1, "3 known and 1 unknown")],
-)
-def test_one_sample_a_side_has_no_spread(n_known, n_unknown, words):
-    n = n_known + n_unknown
-    scores = Scores(
-        labels=[0] * n_known + [-1] * n_unknown, predicted=[0] * n, known=range(n)
-    )
-    with pytest.raises(
-        UndefinedMetricError, match=f"^me: .*a single known or unknown sample.*{words}"
-    ):
-        need_spread("me", scores)
-    grouped = Scores(
-        labels=[0] * 4 + [-1] * 4,
-        predicted=[0] * 8,
-        known=range(8),
-        groups=["a", "a", "b", "b", "c", "c", "c", "c"],
-    )
-    need_spread("me", grouped)
-    with pytest.raises(
-        UndefinedMetricError, match=r"2 known and 1 .* at least two groups"
-    ):
-        need_spread("me", grouped, "groups")
-    two = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=range(4))
-    need_spread("me", two)

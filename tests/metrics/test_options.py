@@ -247,28 +247,3 @@ def test_best_is_the_largest_over_all_thresholds_for_every_option(name, options)
     values = [np.inf, *np.unique(scores.known)]
     best = max(function(scores, value, **options) for value in values)
     assert function(scores, "best", **options) == approx(best)
-
-
-@pytest.mark.parametrize("tpr", [0.3, 0.5, 0.95])
-def test_unknown_positive_is_known_positive_of_the_mirrored_scores(tpr):
-    scores = draw(8)
-    mirrored = Scores(
-        labels=np.where(scores.is_unknown, 0, -1),
-        predicted=np.zeros(len(scores), int),
-        known=-scores.known,
-    )
-    assert metrics.fpr_at_tpr(scores, tpr, positive="unknown") == approx(
-        metrics.fpr_at_tpr(mirrored, tpr)
-    )
-    for average in ("balanced", "pooled"):
-        found = metrics.error_at_tpr(scores, tpr, positive="unknown", average=average)
-        other = metrics.error_at_tpr(mirrored, tpr, average=average)
-        assert found == approx(other)
-    # By hand: the threshold, the errors of both sides, and their mean.
-    known = np.sort(scores.known[~scores.is_unknown])[::-1]
-    value = known[int(np.ceil(tpr * known.size)) - 1]
-    missed = np.mean(known < value)
-    false = np.mean(scores.known[scores.is_unknown] >= value)
-    assert metrics.error_at_tpr(scores, tpr) == approx((missed + false) / 2)
-    pooled = np.mean(scores.is_unknown == (scores.known >= value))
-    assert metrics.error_at_tpr(scores, tpr, average="pooled") == approx(pooled)

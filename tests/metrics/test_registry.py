@@ -12,24 +12,6 @@ TABLE = metrics.table()
 BUILT_IN = [row for row in TABLE if row.function.__module__.startswith("openset.")]
 
 
-def test_rows_are_shown_in_this_order():
-    assert [row.key for row in BUILT_IN if row.kind not in {"curve", "oracle"}] == [
-        *["openauc", "auroc", "accuracy", "oosa", "osa", "ccr", "urr", "fpr_at_tpr"],
-        *["aupr", "f_score", "halfpoint_score", "overall_score", "inner_score"],
-        *["outer_score", "ccr_at_fpr_0.1", "ccr_at_fpr_0.01", "partial_openauc"],
-        *["ccr_at_fpr_0.001", "aupr_unknown", "fpr_at_tpr_unknown", "error_at_tpr"],
-        *["f_score_micro", "f_score_macro_f", "halfpoint_k_plus_1"],
-        *["error_at_tpr_unknown_pooled", "youden", "youden_binary"],
-        *["normalized_accuracy", "normalized_accuracy_recall", "acc_times_auroc"],
-        *["acc_plus_auroc", "openauc_strict", "openauc_optimistic", "aurc", "augrc"],
-        *["aurc_known", "augrc_known", "scod_risk", "oaa", "imbalance_ratio"],
-    ]
-    assert [row.key for row in BUILT_IN if row.kind == "oracle"] == [
-        *["osa_best", "f_score_best", "halfpoint_score_best", "overall_score_best"],
-        *["f_score_micro_best", "youden_best", "normalized_accuracy_best"],
-    ]
-
-
 def test_oracles_come_last_under_their_own_heading():
     is_oracle = [row.kind == "oracle" for row in TABLE]
     assert is_oracle == sorted(is_oracle)
@@ -122,15 +104,6 @@ def test_a_row_has_a_key_and_a_short_label_of_its_own_if_given():
     named = Metric(len, label="Mine", better="higher", key="it", short="M")
     assert (named.key, named.short, named.name) == ("it", "M", "len")
     assert metrics.get(plain) is plain
-
-
-def test_only_metrics_are_registered():
-    with pytest.raises(TypeError, match=r"^metrics\.register: metric must be a Metric"):
-        metrics.register(len)
-    with pytest.raises(ValueError, match=r"^metrics\.get: name must be one of "):
-        metrics.get("acuracy")
-    with pytest.raises(ValueError, match=r"^me: it must be one of .*got 3"):
-        metrics.get(3, caller="me", argument="it")
 
 
 def test_a_name_stands_for_its_first_row():
@@ -274,13 +247,8 @@ def test_what_is_no_metric_or_taken_is_refused(registered):
         TypeError, match=r"metric must be a Metric, got function\. Wrap"
     ):
         metrics.register(gap)
-    for change, words in (
-        ({"better": "up"}, "better must be one of 'higher'"),
-        ({"kind": "score"}, "kind must be one of 'closed'"),
-        ({"label": ""}, "label must be a text"),
-    ):
-        with pytest.raises((TypeError, ValueError), match=f"Metric: {words}"):
-            Metric(gap, **{"label": "Mine", "better": "higher"} | change)
+    with pytest.raises(ValueError, match=r"^me: it must be one of .*got 3"):
+        metrics.get(3, caller="me", argument="it")
 
 
 def test_a_name_with_a_module_is_imported_and_registered(table):

@@ -86,17 +86,6 @@ def slow_aurc(scores):
     return total / len(scores)
 
 
-@pytest.mark.parametrize("decimals", [None, 2, 1])
-def test_aurc_is_the_mean_risk_level_by_level(decimals):
-    scores = draw(decimals=decimals)
-    assert metrics.aurc(scores) == approx(slow_aurc(scores))
-    known = scores.take(~scores.is_unknown)
-    # Levels that only unknown samples have change nothing.
-    assert metrics.aurc(scores, over="known") == approx(slow_aurc(known))
-    expected = metrics.augrc(known, over="known")
-    assert metrics.augrc(scores, over="known") == approx(expected)
-
-
 def test_sums_of_reciprocals_keep_all_digits():
     for low in (1, 2, 31, 32, 33, 40, 1000):
         for by in (1, 2, 7):
@@ -104,18 +93,6 @@ def test_sums_of_reciprocals_keep_all_digits():
             found = digamma_step(np.array([float(low)]), np.array([float(by)]))
             rel = 2e-15 if low >= 32 else 1e-13
             assert found[0] == approx(expected, rel=rel, abs=0), (low, by)
-
-
-def test_the_curve_holds_the_shares_of_accepted_errors():
-    scores = draw(n=60, decimals=1)
-    curve = metrics.risk_coverage_curve(scores)
-    for i, threshold in enumerate(curve.thresholds):
-        accepted = scores.known >= threshold
-        wrong = np.mean(accepted & is_error(scores))
-        assert curve.generalized_risk[i] == approx(wrong)
-        assert curve.coverage[i] == approx(accepted.mean())
-        if accepted.any() and threshold < math.inf:
-            assert curve.risk[i] == approx(is_error(scores)[accepted].mean())
 
 
 def test_a_perfect_order_has_the_least_aurc():

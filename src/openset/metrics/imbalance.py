@@ -108,9 +108,7 @@ def halfpoint_score(
         How the class "unknown" counts, which has no samples here. ``"skip"``: not at
         all. ``"zero"``: as 0, in the mean over K + 1 classes. The value is then K / (K
         + 1) times the other, and below 1 for a perfect classifier; Table 1 of the paper
-        was computed this way. ``"torchmetrics"``: as in the macro average of
-        torchmetrics since version 1.0, which counts it as 0 as soon as one known sample
-        is rejected, and also counts known classes that are only predicted.
+        was computed this way.
 
     References
     ----------

@@ -161,21 +161,12 @@ def f_score(
     return ratio(2 * precision * recall, precision + recall)
 
 
-variant(
-    "f_score",
-    "f_score_micro",
-    "Open-set F, micro",
-    short="F, micro",
-    params={"average": "micro"},
-    aliases=("micro_f1",),
-)
-variant(
-    "f_score",
-    "f_score_macro_f",
-    "Open-set F, mean of the classes",
-    short="F, mean of classes",
-    params={"average": "macro_f"},
-)
+for _average, _label, _short, _aliases in (
+    ("micro", "Open-set F, micro", "F, micro", ("micro_f1",)),
+    ("macro_f", "Open-set F, mean of the classes", "F, mean of classes", ()),
+):
+    _key = f"f_score_{_average}"
+    variant("f_score", _key, _label, _short, aliases=_aliases, average=_average)
 
 
 @metric("Youden's index", short="Youden", kind="threshold", bounds=(-1.0, 1.0))
@@ -213,7 +204,7 @@ def youden(
     return recall + ratio(negatives - c.false, negatives).mean(axis=-1) - 1
 
 
-variant("youden", "youden_binary", "Youden, known/unknown", params={"kind": "binary"})
+variant("youden", "youden_binary", "Youden, known/unknown", kind="binary")
 
 
 @metric("Normalized accuracy", short="normalized accuracy", kind="threshold")
@@ -257,13 +248,8 @@ def normalized_accuracy(
     return balance * on_known + (1 - balance) * ratio(c.rejected_unknown, whole)
 
 
-variant(
-    "normalized_accuracy",
-    "normalized_accuracy_recall",
-    "Normalized accuracy, recall",
-    short="normalized acc., recall",
-    params={"aus": "recall"},
-)
+_key, _label = "normalized_accuracy_recall", "Normalized accuracy, recall"
+variant("normalized_accuracy", _key, _label, "normalized acc., recall", aus="recall")
 
 
 @dataclass(frozen=True, eq=False)

@@ -182,9 +182,9 @@ variant(
     "halfpoint_score",
     "halfpoint_k_plus_1",
     "Halfpoint score, mean over K + 1 classes",
-    short="Halfpoint, K + 1",
+    "Halfpoint, K + 1",
     aliases=("halfpoint_paper",),
-    params={"absent": "zero"},
+    absent="zero",
 )
 best("halfpoint_score", "overall_score")
 

@@ -106,8 +106,7 @@ def openauc(scores: Scores, *, ties: Ties = "half") -> float:
 
 
 for _ties, _credit in (("strict", "lost"), ("optimistic", "won")):
-    _label, _params = f"OpenAUC, ties {_credit}", {"ties": _ties}
-    variant("openauc", f"openauc_{_ties}", _label, params=_params)
+    variant("openauc", f"openauc_{_ties}", f"OpenAUC, ties {_credit}", ties=_ties)
 
 
 @metric("partial OpenAUC, FPR ≤ 0.1", short="partial OpenAUC", params={"max_fpr": 0.1})
@@ -200,12 +199,8 @@ def fpr_at_tpr(
     return false / n_negative
 
 
-variant(
-    "fpr_at_tpr",
-    "fpr_at_tpr_unknown",
-    "FPR95, unknown positive",
-    params={"positive": "unknown"},
-)
+_label = "FPR95, unknown positive"
+variant("fpr_at_tpr", "fpr_at_tpr_unknown", _label, positive="unknown")
 
 
 @metric("Detection error at 95 % TPR", short="error at 95 % TPR", better="lower")
@@ -244,8 +239,9 @@ variant(
     "error_at_tpr",
     "error_at_tpr_unknown_pooled",
     "Error at 95 % TPR, unknown positive, pooled",
-    short="error, unknown, pooled",
-    params={"positive": "unknown", "average": "pooled"},
+    "error, unknown, pooled",
+    positive="unknown",
+    average="pooled",
 )
 
 
@@ -301,7 +297,7 @@ def ccr_at_fpr(scores: Scores, fpr: Rate = 0.1) -> float:
 
 for _fpr in (0.01, 0.001):
     _key, _label = f"ccr_at_fpr_{_fpr:g}", f"CCR at FPR {_fpr:g}"
-    variant("ccr_at_fpr_0.1", _key, _label, short=f"CCR@{_fpr:g}", params={"fpr": _fpr})
+    variant("ccr_at_fpr_0.1", _key, _label, f"CCR@{_fpr:g}", fpr=_fpr)
 
 
 @metric("AUPR, known positive", short="AUPR")
@@ -344,9 +340,7 @@ def aupr(
     return area / (c.n_known if positive == "known" else c.n_unknown)
 
 
-variant(
-    "aupr", "aupr_unknown", "AUPR, unknown positive", params={"positive": "unknown"}
-)
+variant("aupr", "aupr_unknown", "AUPR, unknown positive", positive="unknown")
 
 
 @metric("Accuracy · AUROC", short="accuracy · AUROC")

@@ -234,25 +234,29 @@ def _best_threshold(name: str, given: dict[str, Any]) -> float:
     return _check.fail(name, "threshold", "a number with these options", "'best'")
 
 
-def variant(of: str, key: str, label: str, **facts: Any) -> None:
+def variant(
+    of: str,
+    key: str,
+    label: str,
+    short: str = "",
+    *,
+    aliases: tuple[str, ...] = (),
+    **params: Any,
+) -> None:
     """Register another row of a metric: with other parameters, under its own key."""
-    other = {"key": key, "label": label, "short": "", "variance": None, "aliases": ()}
-    register(replace(_TABLE[of], **other | facts))
+    names: dict[str, Any] = {"key": key, "label": label, "short": short}
+    row = replace(_TABLE[of], params=params, variance=None, aliases=aliases, **names)
+    register(row)
 
 
 def best(*keys: str) -> None:
     """Register the oracles of metrics: their largest values over all thresholds."""
+    oracle: dict[str, Any] = {"kind": "oracle", "takes_counts": False, "aliases": ()}
     for key in keys:
         row = _TABLE[key]
-        variant(
-            key,
-            f"{key}_best",
-            f"{row.label}, best",
-            short=f"best {row.short}",
-            kind="oracle",
-            best_of=key,
-            takes_counts=False,
-        )
+        oracle |= {"label": f"{row.label}, best", "short": f"best {row.short}"}
+        oracle |= {"key": f"{key}_best", "best_of": key}
+        register(replace(row, variance=None, **oracle))
 
 
 def _accept(caller: str, value: Any) -> Metric:

@@ -121,13 +121,9 @@ def _risks(caller: str, scores: Scores, over: Over) -> tuple[int, Numbers, Numbe
 
 
 for _name in ("AURC", "AUGRC"):
-    variant(
-        _name.lower(),
-        f"{_name.lower()}_known",
-        f"{_name} of known samples",
-        short=f"{_name}, known",
-        params={"over": "known"},
-    )
+    _label = f"{_name} of known samples"
+    _of = _name.lower()
+    variant(_of, f"{_of}_known", _label, f"{_name}, known", over="known")
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)

@@ -8,7 +8,6 @@ import torch
 from numpy.testing import assert_array_equal
 
 from openset import datasets
-from openset.datasets import Dataset
 from openset.protocols import Protocol
 from openset.train import fit
 from openset.train.augment import Pipeline
@@ -137,31 +136,6 @@ def test_unknown_classes_of_another_data_set_are_no_negatives(monkeypatch):
     assert set(negatives_of(trained).groups) == {"class 0", "class 2", "class 3"}
     n_train = len(strange.parts["train"])
     assert len(negatives_of(trained)) == n_train * 3 // 4  # none of its test part
-
-
-def test_samples_of_no_class_can_be_negatives():
-    data = rows_data()
-    outside = Dataset(
-        inputs=-data.inputs[:9],
-        labels=[-1] * 9,
-        classes=["unused"],
-        unlisted="outside",
-        kind="table",
-        name="outside",
-    )
-    trained = fit_tiny(data, method="entropic", negatives=outside, epochs=1)
-    assert negatives_of(trained).groups.tolist() == ["outside"] * 9
-
-
-def test_files_of_negatives_are_read(tmp_path):
-    data = image_data()
-    others(data).save(tmp_path / "others.npz")
-    options = {"network": "osrci", "epochs": 1}
-    given = fit_tiny(data, method="entropic", **options)
-    read = fit_tiny(
-        data, method="entropic", negatives=tmp_path / "others.npz", **options
-    )
-    assert_same_weights(given, read)
 
 
 @pytest.mark.parametrize("side", [None, 18])

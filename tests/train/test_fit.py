@@ -252,20 +252,6 @@ def test_a_finished_run_among_several_is_read_and_keeps_its_place(tmp_path):
     assert [one.learner is None for one in trained] == [False, True, False]
 
 
-def test_a_model_given_twice_is_trained_twice_and_stays_as_it_was():
-    torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
-    before = {k: v.clone() for k, v in model.state_dict().items()}
-    data = rows_data()
-    jobs = [described(data, method="softmax", network=model) for _ in range(2)]
-    first, second = fit_jobs(jobs, CPU)
-    assert_same_weights(first, second)
-    after = model.state_dict()
-    assert all(torch.equal(before[k], after[k]) for k in before)
-    trained = first.learner.network.head.weight.cpu()
-    assert not torch.equal(trained, before["2.weight"])
-
-
 def test_the_updates_are_those_of_a_plain_loop():
     """SGD with momentum and decay, a rate per epoch, all samples once per epoch."""
     data = rows_data()
@@ -325,13 +311,6 @@ def test_dropout_of_the_recipe_is_that_of_every_layer_of_the_network():
     assert own[2].p == 0.5  # the caller's own stays as it is
 
 
-def test_a_single_sample_left_over_does_not_reach_a_batch_norm():
-    data = rows_data(n=44)  # 33 known samples: two batches of 16 and one of 1
-    network = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
-    trained = fit_tiny(data, network=network, validation=0)
-    assert trained.learner.network.backbone[1].num_batches_tracked == 6
-
-
 def test_curves_are_recorded_and_change_nothing(tmp_path):
     data = image_data()
     usual = {"network": "osrci", "recipe": "ceplus", "epochs": 3}
@@ -363,24 +342,6 @@ def test_the_log_times_every_epoch(monkeypatch):
         )
 
 
-def test_mlflow_gets_every_epoch_and_the_test_results(tmp_path, monkeypatch):
-    mlflow = pytest.importorskip("mlflow", reason="the extra mlflow")
-    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "store").as_uri())
-    trained = fit_tiny(out=tmp_path / "run", log_to="mlflow", epochs=3)
-    run = (tmp_path / "run" / "mlflow-run-id").read_text()
-    client = mlflow.MlflowClient()
-    losses = client.get_metric_history(run, "loss")
-    assert [one.value for one in losses] == [line["loss"] for line in trained.log]
-    assert [one.step for one in losses] == [0, 1, 2]
-    found = client.get_run(run)
-    assert (
-        found.data.metrics["test/openauc"] == trained.evaluate("published")["openauc"]
-    )
-    assert found.data.params["recipe.epochs"] == "3"
-    assert found.info.status == "FINISHED"
-
-
 def test_a_loss_that_explodes_stops_the_run_and_leaves_no_result(tmp_path):
     with pytest.raises(
         FloatingPointError,
@@ -408,10 +369,3 @@ def test_runs_that_would_write_over_each_other_are_refused(tmp_path):
         ValueError, match="out must be another folder for each run, got"
     ):
         fit_jobs(jobs, CPU)
-
-
-def test_half_precision_trains_and_answers_in_float32():
-    trained = fit_tiny(precision="bf16-mixed", epochs=8, momentum=0.9)
-    assert trained.outputs["test"].logits.dtype == np.float32
-    assert trained.spec["precision"] == "bf16-mixed"
-    assert metrics.accuracy(trained.scores["published"]) > 0.9

@@ -46,13 +46,6 @@ def test_the_schedule_is_the_textbook_one_an_epoch_late(warmup):
         assert made.rate(e) == pytest.approx(expected, rel=1e-12)
 
 
-def test_recipe_arpl_steps_down_at_30_60_and_90():
-    made = recipe("arpl", "cifar10")
-    rates = {e: made.rate(e) for e in (0, 29, 30, 59, 60, 89, 90, 99)}
-    expected = (0.1, 0.1, 0.01, 0.01, 0.001, 0.001, 0.0001, 0.0001)
-    assert list(rates.values()) == pytest.approx(list(expected))
-
-
 @pytest.mark.parametrize(
     ("name", "data", "expected"),
     [
@@ -127,11 +120,6 @@ def test_milestones_move_with_the_length(epochs, milestones):
     made = recipe("arpl", "cifar10", epochs=epochs)
     assert made.milestones == milestones
     assert made.rate(0) == 0.1
-
-
-def test_a_cosine_put_into_recipe_arpl_is_as_long_as_the_training():
-    assert recipe("arpl", "cifar10", schedule="cosine").cycle == 100
-    assert recipe("arpl", "cifar10", schedule="cosine", epochs=10).cycle == 10
 
 
 def test_what_is_said_outright_is_not_shrunk():

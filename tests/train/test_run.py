@@ -15,10 +15,8 @@ from openset._types import ArtefactError
 from openset.train import Trained, run
 from tests.killing import forking
 from tests.train.tiny import (
-    NARROW,
     fit_tiny,
     image_data,
-    image_network,
 )
 
 pytestmark = pytest.mark.skipif(
@@ -217,21 +215,6 @@ def counting(calls, function):
     return counted
 
 
-def test_the_adversaries_of_confusing_samples_go_on_as_well(monkeypatch, tmp_path):
-    torch.manual_seed(0)
-    changes = {
-        "data": image_data(n=8, side=32),
-        "method": "arpl_cs",
-        "options": NARROW,
-        "network": image_network(3),
-        "validation": 0,
-        "epochs": 2,
-    }
-    stopped(monkeypatch, tmp_path / "a", 1, **changes)()
-    fit_tiny(out=tmp_path / "b", momentum=0.9, **changes)
-    assert_same_run(tmp_path / "a", tmp_path / "b")
-
-
 @pytest.fixture
 def interrupted(tmp_path, monkeypatch):
     """Return a folder after two of four epochs, and how to go on with it."""
@@ -257,12 +240,6 @@ def test_a_checkpoint_of_another_run_is_refused(interrupted, change):
     usual = {"out": folder, "epochs": 4, "momentum": 0.9}
     with pytest.raises(ValueError, match=r"out must be an empty folder .*differs in"):
         fit_tiny(**(usual | change))
-
-
-def test_a_log_that_is_gone_does_not_stop_the_run(interrupted):
-    folder, go_on = interrupted
-    (folder / "log.jsonl").unlink()
-    assert [line["epoch"] for line in go_on().log] == [2, 3]
 
 
 def test_a_folder_can_be_moved(interrupted, tmp_path_factory):

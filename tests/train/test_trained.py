@@ -12,7 +12,6 @@ from torch import nn
 from openset import Rejector, Scores, detectors
 from openset._types import ArtefactError
 from openset.datasets import cut
-from openset.integrations.onnx import export
 from openset.integrations.torch import OpenSetModule
 from openset.train import Odin, Trained, extract, fit, methods, recipe
 from openset.train.augment import Pipeline
@@ -57,18 +56,6 @@ def test_every_method_answers_the_same_after_loading(name, tmp_path):
     inputs = inputs_of(data)
     for one, how in ((trained, {}), (loaded, own)):
         assert_same(one.apply(inputs, **how), trained.outputs["test"])
-
-
-@pytest.mark.usefixtures("import_torchvision")
-@pytest.mark.parametrize(
-    "network", ["classifier32", "osrci", "mlp", "timm:mobilenetv3_small_050"]
-)
-def test_every_network_is_made_again(network, tmp_path):
-    data = image_data(side=28)
-    fit_tiny(data, network=network, epochs=1, side=32, out=tmp_path)
-    loaded = Trained.load(tmp_path)
-    assert loaded.shape == (3, 28, 28)
-    assert_same(loaded.apply(inputs_of(data)), loaded.outputs["test"])
 
 
 def test_the_model_goes_on_to_extraction_and_rejection(tmp_path):
@@ -128,30 +115,6 @@ def test_a_model_of_ones_own_must_be_brought_again(tmp_path):
         loaded.model(wrong)
 
 
-def test_a_run_of_before_says_what_is_missing(tmp_path):
-    fit_tiny(epochs=1, out=tmp_path)
-    path = tmp_path / "trained.json"
-    record = json.loads(path.read_text())
-    del record["shape"]
-    path.write_text(json.dumps(record))
-    loaded = Trained.load(tmp_path)
-    assert "test" in loaded.outputs
-    with pytest.raises(ArtefactError, match="the run must be one that was saved"):
-        loaded.model()
-
-
-def test_the_model_is_a_copy():
-    trained = fit_tiny(epochs=1)
-    before = [p.clone() for p in trained.learner.parameters()]
-    model = trained.model()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-    after = list(trained.learner.parameters())
-    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
-    assert all(p.requires_grad for p in after)
-
-
 @pytest.mark.parametrize("recipe", ["arpl", "ceplus", "torchosr"])
 def test_a_spec_survives_json(recipe):
     data = image_data()
@@ -193,27 +156,6 @@ def test_inputs_of_another_kind_are_refused(make, inputs, message):
     trained = fit_tiny(make(), network=network, epochs=1)
     with pytest.raises((ValueError, TypeError), match=message):
         trained.apply(inputs)
-
-
-def test_a_trained_network_is_exported_with_its_rejector(tmp_path):
-    onnxruntime = pytest.importorskip("onnxruntime")
-    data = image_data(96, side=20)
-    trained = fit_tiny(data, network="osrci", side=16, epochs=1)
-    test = trained.outputs["test"]
-    rejector = Rejector.calibrate(
-        detectors.make("energy").fit(trained.outputs["train"]),
-        known=trained.outputs["validation"],
-        surrogate=test.take(test.labels == -1),
-        accept_risk=True,  # one epoch teaches next to nothing
-    )
-    model = trained.model()
-    path = export(rejector, tmp_path / "open.onnx", model, example=model.example)
-    session = onnxruntime.InferenceSession(str(path))
-    images = inputs_of(data).transpose(0, 3, 1, 2)
-    (given,) = session.get_inputs()
-    classes, known = session.run(["class", "knownness"], {given.name: images})
-    assert_array_equal(classes, rejector.predict(test))
-    assert_allclose(known, rejector.known(test), rtol=1e-5)
 
 
 def test_a_run_comes_back_from_its_folder(tmp_path):

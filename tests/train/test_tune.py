@@ -121,14 +121,3 @@ def test_the_best_combination_is_what_a_job_gets(monkeypatch):
     assert (job.recipe, job.changes) == ("torchosr", changes | {"lr": 0.02})
     assert (job.options, job.seed, job.out) == ({"smoothing": 0.1}, 3, "somewhere")
     assert [row["openauc"] for row in tuned.table] == [0.1, 0.4, 0.3, 0.2]
-
-
-def test_what_is_neither_option_nor_field_is_named():
-    data = rows_data()
-    usual = {"data": data, "protocol": last_unknown(data)}
-    with pytest.raises(ValueError, match=r"a name in grid must be .*'weight_decay'\?"):
-        train.tune(method="arpl", grid={"weightdecay": [0.1]}, **usual)
-    with pytest.raises(ValueError, match="changes must be left out"):
-        train.tune(
-            method="arpl", grid={"lr": [0.1]}, recipe=recipe("torchosr"), **usual
-        )

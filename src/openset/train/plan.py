@@ -20,7 +20,7 @@ from openset.train.augment import Pipeline
 from openset.train.job import Job
 from openset.train.methods import Method
 from openset.train.methods.negatives import need_negatives
-from openset.train.recipes import Recipe
+from openset.train.recipes import CEPLUS, Recipe
 
 _CALLER = "train.fit"
 
@@ -103,10 +103,8 @@ def plans(jobs: Iterable[Job], precision: str) -> list[Plan]:
     cuts: dict[Any, tuple[Cut, str, str]] = {}
     found = []
     for job in jobs:
-        of_data = (job.data, job.negatives, job.protocol)
-        names = (
-            str(one) if isinstance(one, str | Path) else id(one) for one in of_data
-        )
+        given = (job.data, job.negatives, job.protocol)
+        names = [str(x) if isinstance(x, str | Path) else id(x) for x in given]
         key = (*names, job.split, job.validation, job.max_train, str(job.root))
         if key not in cuts:
             cut, name = _cut(job)
@@ -117,7 +115,7 @@ def plans(jobs: Iterable[Job], precision: str) -> list[Plan]:
 
 def _plan(job: Job, cut: Cut, name: str, samples: str, precision: str) -> Plan:
     """Choose recipe and network of a job, and write down what determines its result."""
-    kind = methods.find(job.method)
+    kind, recipe = methods.find(job.method), job.recipe
     if getattr(kind, "needs_negatives", False) and cut.negative is None:
         need_negatives(_CALLER, kind.name)
     network = job.network
@@ -129,7 +127,6 @@ def _plan(job: Job, cut: Cut, name: str, samples: str, precision: str) -> Plan:
     if not pretrained and str(network).startswith(networks.TIMM):
         msg = f"{_CALLER}: {network} starts from random weights. To fine-tune: "
         warnings.warn(f"{msg}pretrained=True", TrainingWarning, stacklevel=2)
-    recipe = job.recipe
     if isinstance(recipe, str):
         recipe = recipes.recipe(recipe, name, method=kind.name, **job.changes)
         if pretrained:  # images as the weights know them
@@ -137,7 +134,7 @@ def _plan(job: Job, cut: Cut, name: str, samples: str, precision: str) -> Plan:
             recipe = replace(recipe, pipeline=replace(recipe.pipeline, **pixels))
     about = str(network)
     if isinstance(network, nn.Module):
-        digest = hashlib.sha256(repr(network).encode()).hexdigest()
+        digest = hashlib.sha256(about.encode()).hexdigest()
         about = f"{type(network).__name__} {digest[:16]}"
     spec = Spec(
         method=kind.name,
@@ -152,11 +149,10 @@ def _plan(job: Job, cut: Cut, name: str, samples: str, precision: str) -> Plan:
         precision=precision,
         samples=samples,
     )
-    out = None if job.out is None else Path(job.out)
     title = job.title or f"{kind.name} {cut.protocol.name or name} seed {job.seed}"
-    return Plan(
-        spec=spec, cut=cut, network=network, pretrained=pretrained, out=out, title=title
-    )
+    about_run: dict[str, Any] = {"network": network, "pretrained": pretrained}
+    about_run |= {"out": None if job.out is None else Path(job.out), "title": title}
+    return Plan(spec=spec, cut=cut, **about_run)
 
 
 def _cut(job: Job) -> tuple[Cut, str]:
@@ -174,13 +170,10 @@ def _cut(job: Job) -> tuple[Cut, str]:
             found = _negatives(job, data)
             protocol = datasets.with_negatives(protocol, data, found)
             others = {} if found is data else {"negative": found}
-        others |= {
-            part: datasets.load(source, job.root, imports=False)
-            for part in ("unknown", "negative", "surrogate")
-            if getattr(protocol, part)
-            and part not in others
-            and (source := protocol.source_of(part)) != protocol.source
-        }
+        for part in ("unknown", "negative", "surrogate"):
+            source = protocol.source_of(part) if getattr(protocol, part) else ""
+            if source not in ("", protocol.source) and part not in others:
+                others[part] = datasets.load(source, job.root, imports=False)
         cut = datasets.cut(data, protocol, **others)
     train = cut.train.at_most(job.max_train, seed=cut.protocol.seed)
     n_left = len(np.unique(train.labels))
@@ -188,22 +181,8 @@ def _cut(job: Job) -> tuple[Cut, str]:
         rule = "enough for a sample of each known class"
         got = f"{job.max_train}, which leaves {n_left} of {len(train.classes)}"
         _check.fail(_CALLER, "max_train", rule, got)
-    cut = replace(cut, train=train)
-    return cut, _constants_of(cut.protocol) or name
-
-
-def _constants_of(protocol: Protocol) -> str:
-    """Return the name of the published protocol this is, if it is one.
-
-    CIFAR-10 and CIFAR+10 have the same images and different constants.
-    """
-    same = ("known", "unknown", "source", "unknown_source")
-    for name in recipes.CEPLUS:
-        for split in protocols.splits(name):
-            published = protocols.published(name, split)
-            if all(getattr(published, k) == getattr(protocol, k) for k in same):
-                return name
-    return ""
+    published = cut.protocol.name.partition("/")[0]
+    return replace(cut, train=train), published if published in CEPLUS else name
 
 
 def _with_parts(data: str | Path | Dataset, root: str | Path | None) -> Dataset:

@@ -14,7 +14,7 @@ from openset import bench, datasets, protocols, runs
 from openset._types import ArtefactError
 from openset.cli import app
 from openset.train import Job, Trained, methods
-from openset.train.methods import REGISTRY, Method
+from openset.train.methods import REGISTRY
 from tests import forked
 from tests.train.tiny import fit_tiny, rows_data
 
@@ -146,25 +146,12 @@ Trained.load("run").model()
 
 
 def test_what_could_not_be_loaded_again_is_refused_before_training(tmp_path):
-    class Local(methods.Softmax, register=False):
+    class Local(methods.softmax.Softmax, register=False):
         """Defined inside a function."""
 
     with pytest.raises(ValueError, match=r"could not be loaded again: it is defined i"):
         Job(method=Local, data=rows_data(), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_what_is_no_method_is_refused():
-    for method in ("collections:OrderedDict", dict):
-        with pytest.raises(TypeError, match="must be a training method"):
-            fit_tiny(method=method)
-    with pytest.raises(ImportError, match="'no_such_module:Scaled' could not be imp"):
-        fit_tiny(method="no_such_module:Scaled")
-
-
-def test_a_name_that_is_taken_is_refused():
-    with pytest.raises(ValueError, match="name must be a name that is not taken, got"):
-        type("Softmax", (Method,), {"name": "softmax"})
 
 
 def test_a_study_trains_a_guest_in_worker_processes(module, tmp_path):

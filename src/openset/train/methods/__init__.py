@@ -13,53 +13,16 @@ base.py        `Method`, the base of all: loss, score, options
 =============  ==================================================================
 """
 
-# In the order of lists and messages, which is that of registration.
+# Each file registers its methods: in the order of lists and messages.
 # isort: off
 from openset.train.methods.base import REGISTRY, Method, Response, find, make, names
-from openset.train.methods.softmax import CEPlus, LogitNorm, Softmax
-from openset.train.methods.arpl import ARPL, GCPL, RPL
-from openset.train.methods.arpl_cs import ARPLCS
-from openset.train.methods.openauc import AccAUC, OpenAUC
-from openset.train.methods.torchosr import (
-    Noise,
-    Overlay,
-    ThresholdedSoftmax,
-    published_threshold,
-)
-from openset.train.methods.negatives import (
-    EnergyBounded,
-    Entropic,
-    Objectosphere,
-    OutlierExposure,
-    WithNegatives,
-)
-from openset.train.methods.proser import PROSER
-# isort: on
+from openset.train.methods import softmax, arpl, arpl_cs, openauc, torchosr, negatives
+from openset.train.methods import proser, mixing
 
-__all__ = [
-    "ARPL",
-    "ARPLCS",
-    "GCPL",
-    "PROSER",
-    "REGISTRY",
-    "RPL",
-    "AccAUC",
-    "CEPlus",
-    "EnergyBounded",
-    "Entropic",
-    "LogitNorm",
-    "Method",
-    "Noise",
-    "Objectosphere",
-    "OpenAUC",
-    "OutlierExposure",
-    "Overlay",
-    "Response",
-    "Softmax",
-    "ThresholdedSoftmax",
-    "WithNegatives",
-    "find",
-    "make",
-    "names",
-    "published_threshold",
-]
+# isort: on
+from openset.train.methods.negatives import WithNegatives
+from openset.train.methods.torchosr import published_threshold
+
+__all__ = ["REGISTRY", "Method", "Response", "WithNegatives", "arpl", "arpl_cs", "find"]
+__all__ += ["make", "mixing", "names", "negatives", "openauc", "proser", "softmax"]
+__all__ += ["published_threshold", "torchosr"]

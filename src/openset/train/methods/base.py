@@ -137,11 +137,7 @@ class Method(nn.Module):
         return Response(logits, shown.amax(dim=1))
 
     @classmethod
-    def published_margin(
-        cls,
-        logits: Floats,  # noqa: ARG003  # an interface
-        known: Floats,  # noqa: ARG003  # an interface
-    ) -> Floats | None:
+    def published_margin(cls, logits: Floats, known: Floats) -> Floats | None:  # noqa: ARG003  # an interface
         """Return the margin of the published rule; >= 0 means accepted.
 
         Computed from logits (n, C) and published scores (n,). None: the method was

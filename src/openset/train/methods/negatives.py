@@ -1,6 +1,6 @@
 """Methods trained with negatives: Entropic, Objectosphere, Outlier Exposure, energy."""
 
-from typing import Any, ClassVar, Literal, NoReturn
+from typing import ClassVar, Literal, NoReturn
 
 import torch
 from torch import Tensor
@@ -26,13 +26,11 @@ class WithNegatives(Method, register=False):
 
     def check(self, caller: str, network: Network) -> None:
         """Raise for a ratio of 0."""
-        bounds: Any = {"low": 0, "open_low": True, "open_high": True}
-        _check.number(caller, "ratio", self.ratio, **bounds)
-        self._part, self._whole = _check.fraction(self.ratio).as_integer_ratio()
+        _check.number(caller, "ratio", self.ratio, low=0, open_low=True)
 
     def n_negatives(self, n: int) -> int:
         """Return the number of negatives for n known samples, rounded up."""
-        return -(-n * self._part // self._whole)
+        return -int(-n * _check.fraction(self.ratio) // 1)
 
     def loss(
         self,

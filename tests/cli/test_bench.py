@@ -46,28 +46,6 @@ def test_a_failing_cell_makes_the_exit_code_one(run, study, tmp_path):
     assert "model DecisionTreeClassifier, detector vim, seed 0" in said
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "STUDY must be given"),
-        (["study.yaml"], "--out must be given"),
-        (["study.yaml", "-d", "msp"], "are for a named benchmark"),
-        (["study.yaml", "--out", "x", "--shard", "2"], "--shard must be I/N"),
-        (["study.yaml", "--out", "x", "--backend", "cloud"], "'cloud' is not one of"),
-        (["study.yaml", "--out", "x", "--root", "gone"], "'--root'"),
-        (["missing.yaml", "--out", "x"], "missing.yaml"),
-        (["cifar10"], "one of 'cifar+10'"),
-        (["openood:cifar10", "--out", "x"], "--outputs must be given"),
-        (["openood:cifar10", "--outputs", "x"], "--out must be given"),
-    ],
-)
-def test_what_is_wrong_is_said_before_anything_runs(fails, tmp_path, words, said):
-    (tmp_path / "study.yaml").write_bytes(SMALL)
-    places = {"study.yaml", "missing.yaml", "x", "gone"}
-    assert said in fails("bench", *(tmp_path / w if w in places else w for w in words))
-    assert not (tmp_path / "x").exists()
-
-
 @pytest.mark.parametrize(("name", "n"), [("study.yaml", 15), ("tables.yaml", 96)])
 def test_the_examples_are_valid_studies(name, n):
     assert len(bench.plan(bench.read(EXAMPLES / name))) == n

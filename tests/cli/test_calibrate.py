@@ -7,8 +7,7 @@ import warnings
 import numpy as np
 import pytest
 
-from openset import Outputs, Rejector, detectors, selection, thresholds
-from openset.outputs import replaced
+from openset import Outputs, Rejector, detectors, selection
 from tests.cli.conftest import outputs
 
 BASE = "calibrate", "--known", "val.npz", "-d", "msp"
@@ -171,50 +170,3 @@ def test_a_detector_of_auto_that_refuses_the_outputs_is_left_out(run, fails, tmp
     said = run(*words, stream="stderr")
     assert "vim is left out: ViM.fit: features must be spread over" in said
     assert "ViM.fit: features must be spread over" in fails(*words, "-d", "vim")
-
-
-def test_training_labels_of_other_classes_are_warned_of(run, files, tmp_path):
-    train = Outputs.load(files / "train.npz")
-    replaced(train, labels=(train.labels + 1) % 3).save(tmp_path / "other.npz")
-    words = *FAR, "--out", tmp_path / "r", "--train"
-    assert "CAL007" in run(*words, tmp_path / "other.npz")
-    assert "CAL007" not in run(*words, "train.npz")
-
-
-@pytest.mark.parametrize("options", [(), ("-d", "msp"), ("-d", "knn")])
-def test_samples_the_detector_was_fitted_on_are_refused(fails, tmp_path, options):
-    words = "calibrate", "--train", "train.npz", "--surrogate", "far.npz"
-    words += ("--out", tmp_path / "r", "--known", "train.npz", *options)
-    assert "got 300 of 300 known" in fails(*words)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("calibrate --out r", "--known must be given"),
-        ("calibrate --out r --known far.npz --surrogate val.npz", "swapped"),
-        ("calibrate --out r --known val.npz -d msp -d energy", "--surrogate must be"),
-        ("calibrate --out r --known val.npz -d msp", "surrogate must be given"),
-        ("calibrate --out r --known val.npz --surrogate far.npz -d knn", "for knn"),
-        ("calibrate --out r --known val.npz --surrogate mixpu -d msp", "mixpu"),
-        ("calibrate --out . --known val.npz --surrogate far.npz -d msp", "new folder"),
-        ("calibrate --out r --known val.npz --surrogate far.npz --alpha 2", "alpha"),
-        ("calibrate --out r --known val.npz -d msp --objective oza", "objective must"),
-        (
-            "calibrate --out r --known val.npz --objective at_tpr:fpr=1",
-            "must be one of tpr",
-        ),
-        (
-            "calibrate --out r --known val.npz --train near.npz --surrogate far.npz",
-            "known samples only",
-        ),
-    ],
-)
-def test_mistakes(fails, files, words, said):
-    assert said in fails(*words.split())
-    assert not (files / "r").exists()
-
-
-def test_help_explains_every_objective(run):
-    text = run("calibrate", "--help")
-    assert all(name in text for name in thresholds.objectives())

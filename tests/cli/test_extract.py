@@ -6,13 +6,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from PIL import Image
-from torch import nn
 from typer.testing import CliRunner
 
-from openset import Outputs, Rejector, datasets, detectors, extract, protocols
+from openset import Outputs, datasets, extract, protocols
 from openset.cli import app
 from openset.datasets import image_lists
 from openset.train import Trained
@@ -63,25 +60,6 @@ def test_a_run_on_a_data_set_by_name(trained, tmp_path):
     assert "full1.0 Linear" in run("extract", trained, "digits", "--layers", "list")
 
 
-def test_from_images_to_decisions_with_the_names_of_files(tmp_path):
-    data = image_data(side=20)
-    fit_tiny(data, network="osrci", side=16, epochs=1, out=tmp_path / "run")
-    (tmp_path / "new").mkdir()
-    for i in (2, 0, 1):
-        Image.fromarray(data.inputs[i]).save(tmp_path / "new" / f"image{i}.png")
-    out = tmp_path / "new.npz"
-    run("extract", tmp_path / "run", tmp_path / "new", "--out", out)
-    # As in training: the same size first, the network's afterwards.
-    trained = Trained.load(tmp_path / "run")
-    expected = trained.apply(data.inputs[:3], progress=False)
-    assert_array_equal(Outputs.load(out).logits, expected.logits)
-    known = trained.outputs["validation"]
-    fitted = detectors.make("msp").fit(known)
-    rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr", tpr=0.9)
-    rejector.save(tmp_path / "rejector")
-    assert "image2.png" in run("predict", tmp_path / "rejector", out)
-
-
 def test_options_are_those_of_python(tmp_path):
     names = [f"{'ab'[i > 5]}/{name}" for i, name in enumerate(GOOD)]
     folder = write(tmp_path / "photos", dict(zip(names, GOOD.values(), strict=True)))
@@ -112,20 +90,6 @@ def test_options_are_those_of_python(tmp_path):
     run("extract", NAME, folder, *SIDE, "--list", listed, "--out", out)
     assert Outputs.load(out).labels.tolist() == [2, -1]
     assert Outputs.load(out).ids.tolist() == [names[3], names[0]]
-
-
-def test_a_last_layer_is_fitted_and_used(tmp_path):
-    folder = tmp_path / "photos"
-    files = {f"{'ab'[i > 5]}/{name}": GOOD[name] for i, name in enumerate(GOOD)}
-    write(folder, files)
-    head, out = tmp_path / "head.npz", tmp_path / "o.npz"
-    text = run("extract", NAME, folder, *SIDE, "--fit-head", head, "-o", out)
-    assert "last layer for 2 classes" in text
-    fitted = Outputs.load(out)
-    assert fitted.classes == ("a", "b")
-    text = run("extract", NAME, folder, *SIDE, "--head", head, "--out", out)
-    assert "11 samples of known classes, accuracy" in text
-    assert_allclose(Outputs.load(out).logits, fitted.logits, atol=1e-4)
 
 
 def archive(path, files):
@@ -163,18 +127,6 @@ def test_shards_go_on_with_keep(tmp_path):
     assert lost.is_invalid.all()
     assert lost.logits.shape == (1, plain.n_classes)
     assert "0 run now" in run(*words, "--invalid", "keep")
-    np.save(tars / "a.npy", np.zeros(2))
-    with pytest.raises(ValueError, match="got several called a"):
-        run(*words)
-
-
-def test_an_embedding_model_says_what_is_missing(tmp_path):
-    folder = write(tmp_path / "photos", GOOD)
-    network = extract.load(small(), side=16).without_head()
-    outputs = extract.run(network, folder, progress=False)
-    assert outputs.logits is None
-    with pytest.raises(ValueError, match="outputs with features and labels"):
-        run("extract", NAME, folder, *SIDE, "--fit-head", tmp_path / "head.npz")
 
 
 def test_a_list_of_a_benchmark_by_name(tmp_path, monkeypatch):
@@ -191,37 +143,3 @@ def test_a_list_of_a_benchmark_by_name(tmp_path, monkeypatch):
     assert (set(found.labels), set(found.groups)) == ({-1}, {"tin"})
     with pytest.raises(FileNotFoundError, match="openood:other/near/x"):
         run(*words, "--list", "openood:other/near/x")
-
-
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--out", "outputs.txt"], "--out must be .npz, or a folder"),
-        (["--pixels", "side=0"], "height and width must be > 0"),
-        (["--batch-size", "0"], "batch_size must be an integer >= 1, got 0"),
-        (
-            ["--pixels", "std=0,0,0"],
-            "std must be 3 numbers, one per channel, std positive",
-        ),
-        (["--step", "odin:epsilon=-1"], "step must be that of ODIN"),
-        (["--device", "abacus"], "Expected one of cpu, cuda"),
-        (["--weights", "w.pth"], "weights must be left out for package.module:name"),
-        (
-            ["--head", "head.txt"],
-            "damaged or no file of tensors by name",
-        ),
-    ],
-)
-def test_wrong_options_are_named(tmp_path, monkeypatch, options, said):
-    monkeypatch.chdir(tmp_path)
-    np.save("images.npy", np.zeros((3, 4, 4, 3), np.uint8))
-    (tmp_path / "head.txt").write_text("no weights")
-    network = f"{__name__}:linear"
-    result = CliRunner().invoke(app, ["extract", network, "images.npy", *options])
-    assert said in f"{result.output} {result.exception}"
-    assert not list(tmp_path.glob("outputs*"))
-
-
-def linear():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(48, 2))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from rich.table import Table
 
-from openset import Outputs, Rejector, Scores, detectors
-from openset._safe_text import csv_cell, visible
+from openset import Outputs, Rejector, detectors
+from openset._safe_text import visible
 from openset.cli.terminal import SafeConsole
 from openset.outputs import replaced
 from tests.cli.conftest import outputs
@@ -87,11 +87,6 @@ def test_formulas_in_text_columns_are_defused(folder, tmp_path, run):
         float(row["margin"])  # negative ones as well
 
 
-@pytest.mark.parametrize("value", [-1, -1.5, float("-inf"), "-1e-3", "+2", None])
-def test_what_is_a_number_stays_a_number(value):
-    assert csv_cell(value) is value
-
-
 def test_a_console_shows_what_it_would_have_sent():
     stream = io.StringIO()
     console = SafeConsole(file=stream, force_terminal=True, width=60)
@@ -102,7 +97,3 @@ def test_a_console_shows_what_it_would_have_sent():
     assert "\x1b[31mred" in text  # our own colours are sent
     assert "\x1b[2J" not in text
     assert not {"\x9b", "\u202e", "\x07"} & {*text}
-
-
-def test_scores_of_such_names_are_read_back(folder):
-    assert Scores.load(folder / f"a{ESCAPE}.npz").n_unknown == 200

@@ -1,101 +1,140 @@
-"""What holds for all commands: the list, --json, --verbose, Ctrl-C."""
+"""What holds for all commands: help, its examples, --json, --verbose, Ctrl-C."""
 
 import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
-from openset import Outputs, Rejector, Scores, _io, detectors, metrics, stats
+from openset import Outputs, Rejector, _io, detectors, protocols
 from openset.cli import app
 from openset.outputs import replaced
 
-
-@pytest.fixture
-def folder(tmp_path):
-    """Make scores of two detectors, outputs and a rejector."""
-    rng = np.random.default_rng(0)
-    labels = np.where(np.arange(200) % 3 == 0, -1, np.arange(200) % 3)
-    logits = rng.normal(size=(200, 3)) + 4 * np.vstack([np.eye(3), np.zeros(3)])[labels]
-    outputs = Outputs(logits=logits, labels=labels)
-    outputs.save(tmp_path / "new.npz")
-    Outputs(logits=1.1 * logits, labels=labels).save(tmp_path / "test.npz")
-    known = labels >= 0
-    outputs.take(np.flatnonzero(known)).save(tmp_path / "val.npz")
-    outputs.take(np.flatnonzero(~known)).save(tmp_path / "far.npz")
-    for name in ("msp", "energy"):
-        fitted = detectors.make(name).fit(None)
-        fitted.score(outputs).save(tmp_path / f"{name}.npz")
-    Rejector.calibrate(fitted, known=outputs).save(tmp_path / "rejector")
-    return tmp_path
-
-
-def invoke(*words):
-    return CliRunner().invoke(app, [*map(str, words)], prog_name="openset")
-
-
-def commands(folder):
-    scores = folder / "msp.npz", folder / "energy.npz"
-    calibrate = ("--known", folder / "val.npz", "--surrogate", folder / "far.npz")
-    return {
-        "evaluate": ("evaluate", scores[0]),
-        "compare": ("compare", *scores),
-        "calibrate": ("calibrate", *calibrate, "-d", "msp", "--out", folder / "made"),
-        "predict": ("predict", folder / "rejector", folder / "new.npz"),
-        "detectors": ("detectors",),
-        "datasets": ("datasets",),
-        "protocols": ("protocols", "list"),
-        "check": ("check", folder),
-        "doctor": ("doctor",),
-        "watch": ("watch", folder / "rejector", folder / "new.npz"),
-    }
+# Examples that need networks, data sets, extras or a server; each has tests elsewhere.
+NOT_RUN = ("bench", "check", "demo", "export", "extract", "report", "reproduce")
+NOT_RUN += ("serve", "train", "protocols outlier", "watch rejector/ traffic/")
+PLACES = {  # names in examples, for files of the tests
+    "scores.npz": "test/scores-msp.npz",
+    "scores.csv": "seeds/msp_0.csv",
+    "scores-monday.npz": "test/scores-msp.npz",
+    "scores-tuesday.npz": "test/scores-knn.npz",
+    "calibration-scores.npz": "calibration/scores-msp.npz",
+    "scores": "test",
+    "negatives.npz": "far.npz",
+    "runs/a/outputs/train.npz": "train.npz",
+    "runs/a/outputs/validation.npz": "val.npz",
+    "runs/a/outputs/test.npz": "test.npz",
+    **{
+        f"runs/{m}_seed{i}.csv": f"seeds/{m}_{i}.csv"
+        for m in ("msp", "knn")
+        for i in (0, 1)
+    },
+    **{f"{name}.npz": "test.npz" for name in ("new", "today", "monday", "tuesday")},
+    "lastweek.npz": "calibration.npz",
+}
+THEIRS = "y,predicted,energy\ncat,cat,-3\ndog,cat,-1\noos,cat,2\noos,dog,-2\n"
 
 
-NAMES = [*commands(Path())]
+def pages(command, words=()):
+    """Yield every command of a group, and of the groups in it, by its words."""
+    yield words, command
+    for name, part in getattr(command, "commands", {}).items():
+        yield from pages(part, (*words, name))
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_json_is_all_that_is_printed(name, folder):
-    found = invoke(*commands(folder)[name], "--json")
+PAGES = dict(pages(get_command(app)))
+
+
+def examples(words):
+    """Return the examples of a page, each as the words after ``openset``."""
+    lines = (line.strip() for line in PAGES[words].help.splitlines())
+    typed = [
+        shlex.split(one) for one in lines if one.startswith(("openset ", "torchrun"))
+    ]
+    found = [words[words.index("openset") + 1 :] for words in typed]
+    return [one[: one.index("||")] if "||" in one else one for one in found]
+
+
+EXAMPLES = [one for words in PAGES for one in examples(words) if one]
+
+
+@pytest.mark.parametrize("words", [words for words in PAGES if words])
+def test_every_page_has_an_example_and_says_what_every_parameter_is(words):
+    assert list(words) in [one[: len(words)] for one in examples(words)]
+    params = [param for param in PAGES[words].params if param.name != "help"]
+    assert all(param.help for param in params)
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=" ".join)
+def test_examples_have_arguments_and_options_that_exist(example):
+    command, rest = get_command(app), example
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command, rest = command.commands[rest[0]], rest[1:]
+    assert command is not get_command(app)
+    if not hasattr(command, "commands"):
+        command.make_context("openset", list(rest))  # raises what a user would read
+
+
+@pytest.fixture(scope="module")
+def here(files, tmp_path_factory):
+    """Make the files that examples name."""
+    here = shutil.copytree(files, tmp_path_factory.mktemp("examples") / "here")
+    for name, place in PLACES.items():
+        path = here / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.exists() or path.symlink_to(files / place)
+    for name in ("msp", "knn", "energy"):
+        for part in ("test", "calibration"):
+            (here / part / f"scores-{name}.npz").rename(here / part / f"{name}.npz")
+    (here / "theirs.csv").write_text(THEIRS, encoding="utf-8")
+    protocols.holdout(10, 6, 4, repeats=2).save(here / "draws.json")
+    return here
+
+
+def is_run(example):
+    is_elsewhere = " ".join(example).startswith(NOT_RUN) or "runs/study" in example
+    return not is_elsewhere and "shards/" not in example
+
+
+@pytest.mark.parametrize("example", [*filter(is_run, EXAMPLES)], ids=" ".join)
+def test_examples_run(example, here, tmp_path, monkeypatch):
+    monkeypatch.chdir(shutil.copytree(here, tmp_path / "here"))
+    words = [
+        w for word in example for w in sorted(map(str, Path().glob(word))) or [word]
+    ]
+    words = words if any("*" in word for word in example) else example
+    result = CliRunner().invoke(app, words, prog_name="openset")
+    # `watch` says with 1 that something changed.
+    assert result.exit_code in ({0, 1} if "watch" in words else {0}), result.output
+    assert result.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "evaluate test/scores-msp.npz",
+        "compare test/scores-msp.npz test/scores-knn.npz",
+        "calibrate --known val.npz --surrogate far.npz -d msp --out made",
+        "predict rejector test.npz",
+        "detectors",
+        "datasets",
+        "protocols list",
+        "check .",
+        "doctor",
+        "watch rejector test.npz",
+    ],
+)
+def test_json_is_all_that_is_printed(words, files, tmp_path, monkeypatch):
+    monkeypatch.chdir(shutil.copytree(files, tmp_path / "here"))
+    found = CliRunner().invoke(app, [*words.split(), "--json"])
     assert found.exit_code in {0, 1}, found.output  # 1: watch, of an alarm
     assert json.loads(found.stdout)
-
-
-def test_json_of_a_comparison_has_the_numbers_of_the_library(folder):
-    paths = folder / "msp.npz", folder / "energy.npz"
-    found = json.loads(invoke("compare", *paths, "--json").stdout)
-    a, b = (Scores.load(path) for path in paths)
-    (test,) = found["tests"]
-    expected = stats.compare(a, b)
-    assert test["difference"] == expected.difference
-    assert test["p_corrected"] == expected.p_value  # a single test
-    value = found["evaluations"]["msp"]["metrics"]["auroc"]["value"]
-    assert value == metrics.evaluate(a)["auroc"]
-
-
-def test_json_of_decisions_is_what_the_rejector_decides(folder):
-    words = "predict", folder / "rejector", folder / "new.npz", "--json"
-    found = json.loads(invoke(*words).stdout)
-    rejector, new = Rejector.load(folder / "rejector"), Outputs.load(folder / "new.npz")
-    decided = rejector.decide(new)
-    labels = [row["decision"] for row in found["decisions"]]
-    assert labels == decided.labels.tolist()
-    assert found["n_rejected"] == decided.n_rejected
-
-
-def test_json_of_a_calibration_is_that_of_the_saved_rejector(folder):
-    words = *commands(folder)["calibrate"], "--test", folder / "test.npz", "--json"
-    result = invoke(*words)
-    assert result.exit_code == 0, result.exception
-    found = json.loads(result.stdout)
-    saved = Rejector.load(folder / "made")
-    assert found["threshold"]["value"] == saved.threshold.value
-    assert found["report"] == json.loads(json.dumps(saved.report.to_dict()))
-    assert 0 < found["test"]["oosa"] <= 1
 
 
 def test_the_list_of_commands_imports_nothing_heavy():
@@ -113,11 +152,10 @@ print(*[name for name in heavy if name in sys.modules])
     assert done.stdout.split() == []
 
 
-def test_ctrl_c_leaves_the_old_file(folder, monkeypatch):
+def test_ctrl_c_leaves_the_old_file(files, tmp_path, monkeypatch):
     """Interrupt while the file is being written: the old one stays, none is added."""
-    out = folder / "table.json"
+    out = tmp_path / "table.json"
     out.write_text("old", encoding="utf-8")
-    before = sorted(folder.iterdir())
 
     def stopped(path, writer):
         def interrupted(stream):
@@ -128,46 +166,24 @@ def test_ctrl_c_leaves_the_old_file(folder, monkeypatch):
 
     write = _io.write
     monkeypatch.setattr(_io, "write", stopped)
-    result = invoke("evaluate", folder / "msp.npz", "--json", "--out", out)
-    assert result.exit_code == 130
+    words = "evaluate", str(files / "test/scores-msp.npz"), "--out", str(out)
+    assert CliRunner().invoke(app, words).exit_code == 130
     assert out.read_text(encoding="utf-8") == "old"
-    assert sorted(folder.iterdir()) == before
+    assert [*tmp_path.iterdir()] == [out]
 
 
-@pytest.mark.parametrize(
-    ("words", "out"),
-    [
-        (("predict", "rejector", "new.npz"), "new.npz"),
-        (("evaluate", "msp.npz", "--json"), "msp.npz"),
-        (("score", "-d", "msp", "new.npz"), "new.npz"),
-        (("score", "-d", "knn", "new.npz", "--train", "val.npz"), "val.npz"),
-    ],
-)
-def test_results_do_not_replace_what_they_are_made_from(
-    words, out, folder, monkeypatch
-):
-    monkeypatch.chdir(folder)
-    before = Path(out).read_bytes()
-    place = Path("rejector") / ".." / out  # the same file by another name
-    with pytest.raises(ValueError, match="--out must be another file than those it is"):
-        CliRunner().invoke(app, [*words, "--out", str(place)], catch_exceptions=False)
-    assert Path(out).read_bytes() == before
+def shell(*words, cwd, **env):
+    return subprocess.run(  # noqa: S603  # our own interpreter and program
+        [sys.executable, "-m", "openset", *map(str, words)],
+        capture_output=True, text=True, check=True, cwd=cwd, env=os.environ | env,
+    )  # fmt: skip
 
 
-def test_letters_that_the_terminal_does_not_have_are_no_error(folder):
-    outputs = Outputs.load(folder / "new.npz")
-    named = replaced(outputs, classes=("ant", "bær", "cat ☃"))
-    fitted = detectors.MaxLogit().fit()
-    Rejector.calibrate(fitted, known=named).save(folder / "named")
-    done = subprocess.run(  # our own interpreter and program
-        [sys.executable, "-m", "openset", "predict", "named", "new.npz"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=folder,
-        env={**os.environ, "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"},
-    )
-    assert done.returncode == 0, done.stderr
+def test_letters_that_the_terminal_does_not_have_are_no_error(files, tmp_path):
+    named = replaced(Outputs.load(files / "test.npz"), classes=("ant", "bær", "cat ☃"))
+    named.save(tmp_path / "new.npz")
+    Rejector.calibrate(detectors.MaxLogit().fit(), known=named).save(tmp_path / "r")
+    done = shell("predict", "r", "new.npz", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert r"b\xe6r" in done.stdout
 
 
@@ -184,8 +200,5 @@ def blobs(root):
 def test_verbose_logs_to_standard_error(tmp_path):
     (tmp_path / "blobs_with_log.py").write_text(LOADER, encoding="utf-8")
     words = "holdout", "blobs_with_log:blobs", "--known", "6", "--unknown", "4"
-    command = [sys.executable, "-m", "openset", "--verbose", "protocols", *words]
-    done = subprocess.run(  # noqa: S603  # our own interpreter and program
-        command, capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    done = shell("--verbose", "protocols", *words, cwd=tmp_path)
     assert "openset.blobs: reading 20 blobs" in done.stderr

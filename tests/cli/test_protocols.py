@@ -3,7 +3,6 @@
 import pytest
 
 from openset import protocols
-from openset.cli import main
 from openset.protocols import Draws, Protocol
 
 SIZES = ("--known", 6, "--unknown", 4)
@@ -91,25 +90,3 @@ def test_a_data_set_lends_its_classes(run):
     drawn = Protocol.from_json(run("protocols", "holdout", "digits", *SIZES))
     assert drawn.source == "digits"
     assert drawn.is_complete
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("holdout 10 --known 8 --unknown 4", "at most 10, the number of classes"),
-        ("holdout 10 --known 6 --unknown 4 --out x.txt", "a .json file"),
-        ("holdout imagenot --known 1 --unknown 1", "one of 'digits'"),
-        ("outlier digits digits", "two data sets"),
-        ("show imagenot", "one of 'mnist'"),
-        ("show cub 4", "one of 'Easy'"),
-        ("show gone.json", "gone.json"),
-        ("show draws.json 3", "SPLIT must be one of '0', got '3'"),
-    ],
-)
-def test_what_is_refused(words, said, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    protocols.holdout(10, 6, 4).save(tmp_path / "draws.json")
-    with pytest.raises(SystemExit) as end:
-        main(["protocols", *words.split()])
-    assert end.value.code == 2
-    assert said in " ".join(capsys.readouterr().err.split())

@@ -37,26 +37,6 @@ def test_options_reach_the_server(started, files, tmp_path):
     assert list(log.glob("traffic-*.npz"))
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("missing", "missing"),
-        ("rejector --model missing", "which does not exist"),
-        ("rejector --log logs --log-rate 3", "rate"),
-        ("rejector --model tests.extract.test_data:small --pixels std=1,0,1", "std"),
-        ("rejector --invalid maybe", "'maybe' is not one of 'error', 'reject'"),
-    ],
-)
-def test_errors_come_before_anything_is_served(started, capsys, words, said):
-    code, found = started(*words.split())
-    if "make" in found:
-        with pytest.raises(ValueError, match=said):
-            found["make"]()
-    else:
-        assert code == 2
-        assert said in " ".join(capsys.readouterr().err.replace("│", " ").split())
-
-
 def test_cautions_are_said_when_a_server_starts(started, capsys, files):
     codes = {one.code for one in Rejector.load(files / "rejector").cautions}
     started("rejector")

@@ -136,38 +136,3 @@ def test_fields_of_the_recipe_are_tuned_and_used(train, draws, tmp_path):
     # In the order in which they were given.
     expected = f"weight_decay={recipe['weight_decay']}, recipe={recipe['name']}"
     assert used.startswith(expected)
-
-
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ([], "--data must be given"),
-        (["--pretrained", "--weights", "w.pth"], "exclude each other"),
-        (["--known", "3,1", "--split", 1], "--known takes the place of"),
-        (["--known", "3,ten"], "got 'ten'"),
-        (["--known", "0,1,2,3,4,5,6,7,8,9"], "must leave some classes"),
-        (["--seeds", 0], "'--seeds'"),
-        (["--set", "epochs=3"], "multiple values for keyword argument 'epochs'"),
-        (["--set", "epoch=3"], "epoch"),
-        (["--set", "lr=1e30"], "the loss of"),
-        (["--set", "weight"], "option=value"),
-        (["--split", 7], "split must be one of"),
-        (["-m", "best"], "method must be one of"),
-        (["-m", "entropic"], "negatives must be given"),
-        (["--recipe", "B"], "recipe must be one of"),
-        (["--tune", "depth=1,2"], "must be one of"),
-        (["--set", "auxiliary=rotation"], "auxiliary must be 'none'"),
-        (["--data", "missing"], "must be one of"),
-    ],
-)
-@pytest.mark.filterwarnings("ignore::openset.TrainingWarning")
-def test_what_is_wrong_is_said_in_a_line(fails, tmp_path, words, said):
-    common = [] if not words else ["-m", "softmax", *QUICK[:6]]
-    assert said in fails("train", *common, *words, "--out", tmp_path / "run")
-
-
-def test_a_folder_of_other_files_is_refused_and_left_alone(fails, tmp_path):
-    (tmp_path / "chapter1.tex").write_text("")
-    said = fails("train", "-m", "softmax", *QUICK, "--out", tmp_path)
-    assert "out must be a new or empty folder" in said
-    assert [one.name for one in tmp_path.iterdir()] == ["chapter1.tex"]

@@ -28,6 +28,7 @@ PANELS = {
     "Study and train": "datasets protocols train extract bench reproduce",
 }
 IN_ONE_LINE = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
+IN_ONE_LINE += (RuntimeError,)  # of torch: a device that is not there, no memory
 """Errors that users can mend; others are bugs, and are shown with their traceback."""
 
 

@@ -19,7 +19,7 @@ def command(as_json: Json = False) -> None:
     Missing packages are not errors: the exit code is 0.
 
         openset doctor
-        openset doctor --json > doctor.json
+        openset doctor --json
     """
     packages: dict[str, dict[str, str | None]] = {}
     for text in metadata.requires("openset") or ():

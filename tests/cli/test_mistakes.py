@@ -1,0 +1,259 @@
+"""What is refused, and what users read then: exit code 2, one line, no traceback."""
+
+import shutil
+import warnings
+
+import numpy as np
+import pytest
+
+from openset import Outputs, Scores, protocols
+from openset.cli import main
+from tests.cli.conftest import outputs
+
+GUESTS = """
+import json
+
+import numpy as np
+
+from openset.detectors import MSP
+
+
+class BadFile(MSP):
+    def fit_state(self, train):
+        return {"limits": np.asarray(json.loads("{bad"))}
+
+
+class BadSum(MSP):
+    def score_batch(self, state, batch):
+        return batch.logits[:, 0] + np.array(["1"])
+"""
+STUDY = """
+protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
+models: [{kind: logistic}]
+detectors: [msp]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(files, tmp_path_factory):
+    """Write a file for everything that can be wrong with one, beside good ones."""
+    folder = shutil.copytree(files, tmp_path_factory.mktemp("mistakes") / "here")
+    test = outputs(80, 0.3, seed=1)
+    scores = Scores.load(folder / "test/scores-msp.npz")
+    scores.save(folder / "scores.npz")
+    scores.take(~scores.is_unknown).save(folder / "knowns.npz")
+    protocols.holdout(10, 6, 4).save(folder / "draws.json")
+    (folder / "folder").mkdir()
+    texts = {
+        "empty.npz": "",
+        "empty.csv": "",
+        "text.npz": "hello",
+        "notes.txt": "hello",
+    }
+    texts |= {"other.csv": "a,b", "guests.py": GUESTS, "study.yaml": STUDY}
+    texts |= {"short.csv": "labels,known\n0,1.0\n-1,0.5\n", "same.onnx": ""}
+    texts |= {"nan.csv": "labels,predicted,known\n0,0,nan\n-1,0,0.5\n"}
+    for name in ("labels", "predicted"):
+        row = {"labels": "0", "predicted": "0", "known": "0.5", name: "9" * 20}
+        lines = (",".join(row), ",".join(row.values()), "-1,0,0.1\n")
+        texts[f"big-{name}.csv"] = "\n".join(lines)
+    for name, text in texts.items():
+        (folder / name).write_text(text, "utf-8")
+    bad = {
+        "unlabelled": {"logits": test.logits},
+        "wide": {"logits": np.eye(5), "labels": np.arange(5)},
+        "no-number": {"logits": [[np.nan, 0.0, 0.0]], "labels": [0]},
+        "uneven": {"logits": test.logits, "labels": [0, 1]},
+        "uneven-scores": {"labels": [0, -1], "predicted": [0], "known": [1.0]},
+        "unlabelled-scores": {"predicted": [0], "known": [1.0]},
+        # -1 as an integer without a sign
+        "big": {
+            "labels": np.uint64([2**64 - 1, 0]),
+            "predicted": [0, 0],
+            "known": [1, 2],
+        },
+    }
+    for name, parts in bad.items():
+        np.savez(folder / f"{name}.npz", **parts)
+    np.save(folder / "bare.npy", test.logits)
+    np.savez_compressed(folder / "packed.npz", logits=test.logits, labels=test.labels)
+    packed = (folder / "packed.npz").read_bytes()
+    for name, place in (("offset", -6), ("flipped", 200)):  # list of members; a member
+        content = bytearray(packed)
+        content[place] ^= 255
+        (folder / f"{name}.npz").write_bytes(content)
+    (folder / "other.pt").write_bytes(packed[:-9])  # torch's are zip archives, too
+    return folder
+
+
+@pytest.fixture
+def fails(fails, folder, monkeypatch):
+    """Return a function that runs a command there, which must end with one error."""
+    monkeypatch.chdir(folder)
+    return lambda words, **how: fails(*words.split(), **how)
+
+
+BOTH = ("missing.npz", "folder", "bare.npy", "empty.npz", "text.npz", "offset.npz")
+OUTPUTS = (*BOTH, "flipped.npz", "no-number.npz", "uneven.npz", "wide.npz", "other.pt")
+SCORES = (*BOTH, "flipped.npz", "empty.csv", "short.csv", "nan.csv", "test.npz")
+SCORES += ("uneven-scores.npz", "unlabelled-scores.npz", "knowns.npz", "big.npz")
+SCORES += ("big-labels.csv", "big-predicted.csv")
+READERS = {
+    "predict rejector": (*OUTPUTS, "other.csv", "scores.npz"),
+    "watch rejector": (*OUTPUTS, "other.csv", "notes.txt"),
+    "score -d knn --train train.npz": (*OUTPUTS, "other.csv", "scores.npz"),
+    "score -d knn test.npz --train": (*OUTPUTS, "other.csv", "scores.npz"),
+    "score -d msp": ("unlabelled.npz",),
+    "calibrate --surrogate far.npz --out new --known": ("other.pt",),
+    "calibrate --known val.npz --out new --surrogate": ("other.csv", "text.npz"),
+    "evaluate": SCORES,
+    "evaluate --groups": ("knowns.npz",),
+    "compare scores.npz": SCORES,
+    "report": ("missing.npz", "text.npz", "short.csv"),
+}
+
+
+@pytest.mark.parametrize(
+    ("words", "name"), [(words, name) for words in READERS for name in READERS[words]]
+)
+def test_the_file_is_named_and_nothing_is_printed_before(fails, words, name):
+    said = fails(f"{words} {name}")
+    assert said.startswith("error: ")
+    assert name in said
+
+
+MISTAKES = {
+    "evaluate gone.npz": "no such file: gone.npz",
+    "evaluate scores.npz --level 2": "level must be a number",
+    "evaluate scores.npz --metric no": "must be one of",
+    "evaluate scores.npz scores.npz --sketch --level 7": "--sketch is for",
+    "evaluate scores.npz --threshold 1 --calibration scores.npz": "give no --threshold",
+    "evaluate scores.npz knowns.npz": "several files need --sketch",
+    "evaluate scores.npz --json --out folder": "folder",
+    "evaluate scores.npz --json --out text.npz/table.json": "text.npz",
+    "evaluate scores.npz --json --out scores.npz": "another file than those it is made",
+    "compare seeds/{method}_{seed}.csv --bootstrap -5": "bootstrap",
+    "compare scores.npz test/scores-knn.npz --against msp": "--against must be one of",
+    "compare scores.npz test/scores-knn.npz --metric oosa": "needs --calibration",
+    "compare missing --metric oosa": "missing",
+    "compare folder": "must be a run folder",
+    "report folder": "must be a run folder",
+    "report scores.npz --out page.txt": "page.txt",
+    "check scores.npz": "no such folder: scores.npz",
+    "score test.npz": "--detector must be given",
+    "score -d knn test.npz": "--train must be given for knn",
+    "score -d knn:kk=2 test.npz --train train.npz": "options of knn: k",
+    "score -d msp test.npz --out x.txt": ".txt must be one of",
+    "score -d msp test.npz --out ./rejector/../test.npz": "another file than those",
+    "score -d msp -d energy test.npz --out x.npz": "--out must be a folder",
+    "score -d guests:BadFile --train train.npz test.npz": "Expecting property name",
+    "score -d guests:BadSum --train train.npz test.npz": "ufunc 'add' did not",
+    "predict rejector test.npz --plugin json": "'package.module:Name', got",
+    "predict rejector test.npz --out x.txt": ".txt must be one of",
+    "predict rejector test.npz --out test.npz": "another file than those",
+    "predict rejector shards": "--out must be given",
+    "calibrate --out r": "--known must be given",
+    "calibrate --run missing --out r": "no such file: missing/outputs/train.npz",
+    "calibrate --out r --known far.npz --surrogate val.npz": "swapped",
+    "calibrate --out r --known val.npz -d msp -d energy": "--surrogate must be",
+    "calibrate --out r --known val.npz -d msp": "surrogate must be given",
+    "calibrate --out r --known val.npz --surrogate mixpu -d msp": "mixpu",
+    "calibrate --out . --known val.npz --surrogate far.npz -d msp": "new folder",
+    "calibrate --out r --known val.npz --surrogate far.npz --alpha 2": "alpha",
+    "calibrate --out r --known val.npz -d msp --objective oza": "objective must",
+    "calibrate --out r --known val.npz --objective at_tpr:fpr=1": "one of tpr",
+    "calibrate --out r --known val.npz --train far.npz --surrogate near.npz": "known",
+    "calibrate --out r --known train.npz --train train.npz -d knn --surrogate far.npz": (
+        "got 300 of 300 known"
+    ),
+    "export rejector --out model.bin": "must be one of '.onnx'",
+    "export rejector --out x.onnx --head head.npz": "are for a network by name",
+    "export rejector --out same.onnx --model same.onnx": "another file than those",
+    "serve missing": "missing",
+    "serve rejector --invalid maybe": "'maybe' is not one of 'error', 'reject'",
+    "watch rejector test.npz --window 9999": "window",
+    "protocols holdout 10 --known 8 --unknown 4": "at most 10, the number of classes",
+    "protocols holdout 10 --known 6 --unknown 4 --out x.txt": "a .json file",
+    "protocols holdout imagenot --known 1 --unknown 1": "one of 'digits'",
+    "protocols outlier digits digits": "two data sets",
+    "protocols show imagenot": "one of 'mnist'",
+    "protocols show cub 4": "one of 'Easy'",
+    "protocols show gone.json": "gone.json",
+    "protocols show draws.json 3": "SPLIT must be one of '0', got '3'",
+    "datasets imagenot": "one of 'digits'",
+    "train": "--data must be given",
+    "train --data missing": "must be one of",
+    "train --data digits --pretrained --weights w.pth": "exclude each other",
+    "train --data digits --known 3,1 --split 1": "--known takes the place of",
+    "train --data digits --known 3,ten": "got 'ten'",
+    "train --data digits --known 0,1,2,3,4,5,6,7,8,9": "must leave some classes",
+    "train --data digits --seeds 0": "'--seeds'",
+    "train --data digits --epochs 2 --set epochs=3": "multiple values",
+    "train --data digits --set weight": "option=value",
+    "train --data digits --split 7": "split must be one of",
+    "train --data digits -m best": "method must be one of",
+    "train --data digits -m entropic": "negatives must be given",
+    "train --data digits --recipe B": "recipe must be one of",
+    "train --data digits --tune depth=1,2": "must be one of",
+    "train --data digits --out folder/../shards": "out must be a new or empty folder",
+    "extract missing bare.npy": "timm:NAME",
+    "extract tests.extract.test_data:small bare.npy --out x.txt": "--out must be .npz",
+    "extract tests.extract.test_data:small bare.npy --device abacus": "Expected one of",
+    "extract tests.extract.test_data:small bare.npy --step odin:epsilon=-1": "ODIN",
+    "extract tests.extract.test_data:small bare.npy --weights w.pth": "weights must be",
+    "bench": "STUDY must be given",
+    "bench study.yaml": "--out must be given",
+    "bench study.yaml -d msp": "are for a named benchmark",
+    "bench study.yaml --out x --shard 2": "--shard must be I/N",
+    "bench study.yaml --out x --backend cloud": "'cloud' is not one of",
+    "bench study.yaml --out x --root gone": "'--root'",
+    "bench missing.yaml --out x": "missing.yaml",
+    "bench cifar10": "one of 'cifar+10'",
+    "bench openood:cifar10 --out x": "--outputs must be given",
+    "bench openood:cifar10 --outputs x": "--out must be given",
+    "reproduce openauc-table9": "one of 'openauc-table1'",
+    "demo --out scores.npz": "'--out'",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_the_message_says_what_is_wrong(fails, folder, words):
+    before = {path: path.stat().st_mtime_ns for path in folder.glob("*")}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert MISTAKES[words] in fails(words)
+    after = {path: path.stat().st_mtime_ns for path in folder.glob("*")}
+    after.pop(folder / "__pycache__", None)
+    assert after == before
+
+
+def test_data_that_cannot_be_had_end_with_exit_code_1(fails, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPENSET_OFFLINE", "1")
+    words = f"reproduce openauc-table2-plus --root . --out {tmp_path / 'out'}"
+    said = fails(words, code=1)
+    assert "needs the data sets cifar10, cifar100. openset datasets says how" in said
+
+
+def test_verbose_shows_where_an_error_comes_from(folder, monkeypatch, capsys):
+    monkeypatch.chdir(folder)
+    words = "--verbose score -d guests:BadFile --train train.npz test.npz"
+    with pytest.raises(SystemExit) as end:
+        main(words.split())
+    assert end.value.code == 2
+    err = capsys.readouterr().err
+    assert 'in fit_state\n    return {"limits": np.asarray(json.loads("{bad"))}' in err
+
+
+def test_a_warning_about_a_file_is_one_line(folder, tmp_path, monkeypatch, capsys):
+    odds = np.exp(Outputs.load(folder / "test.npz").logits)
+    odds /= odds.sum(axis=1, keepdims=True)
+    np.savez(folder / "odds.npz", logits=odds, features=np.eye(len(odds), 6))
+    monkeypatch.chdir(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always", UserWarning)
+        with pytest.raises(SystemExit) as end:
+            main(["predict", "rejector", "odds.npz"])
+    assert end.value.code == 0
+    said = capsys.readouterr().err.splitlines()
+    assert sum(line.startswith("warning: Outputs: logits look") for line in said) == 1
+    assert not any(".py" in line for line in said)

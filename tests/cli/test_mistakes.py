@@ -142,7 +142,7 @@ MISTAKES = {
     "check scores.npz": "no such folder: scores.npz",
     "score test.npz": "--detector must be given",
     "score -d knn test.npz": "--train must be given for knn",
-    "score -d knn:kk=2 test.npz --train train.npz": "options of knn: k",
+    "score -d knn:kk=2 test.npz --train train.npz": "options of knn: bank",
     "score -d msp test.npz --out x.txt": ".txt must be one of",
     "score -d msp test.npz --out ./rejector/../test.npz": "another file than those",
     "score -d msp -d energy test.npz --out x.npz": "--out must be a folder",
@@ -163,7 +163,7 @@ MISTAKES = {
     "calibrate --out r --known val.npz -d msp --objective oza": "objective must",
     "calibrate --out r --known val.npz --objective at_tpr:fpr=1": "one of tpr",
     "calibrate --out r --known val.npz --train far.npz --surrogate near.npz": "known",
-    "calibrate --out r --known train.npz --train train.npz -d knn --surrogate far.npz": (
+    "calibrate --out r --known train.npz --train train.npz --surrogate far.npz": (
         "got 300 of 300 known"
     ),
     "export rejector --out model.bin": "must be one of '.onnx'",

@@ -39,7 +39,7 @@ def command(
     continue.
 
         openset score -d energy test.npz --out scores.npz
-        openset score -d msp -d postmax -d knn:k=20 --train train.npz test.npz -o scores/
+        openset score -d msp -d postmax -d knn:k=20 --train train.npz test.npz -o out/
         openset compare scores/*.npz
         openset score -d postmax --train train/ shards/ --out scores/ --jobs 8
 

@@ -27,8 +27,8 @@ PANELS = {
     "Operate": "calibrate predict export serve watch",
     "Study and train": "datasets protocols train extract bench reproduce",
 }
-IN_ONE_LINE = (ValueError, TypeError, OSError, ImportError, ArithmeticError)
-IN_ONE_LINE += (RuntimeError,)  # of torch: a device that is not there, no memory
+# RuntimeError: of torch, such as a device that is not there.
+MENDABLE = (ValueError, TypeError, ArithmeticError, OSError, ImportError, RuntimeError)
 """Errors that users can mend; others are bugs, and are shown with their traceback."""
 
 
@@ -105,7 +105,7 @@ def main(words: list[str] | None = None) -> None:
         with _plugins.searching(Path.cwd()), warnings.catch_warnings():
             warnings.showwarning = _show
             app(words)
-    except IN_ONE_LINE as error:
+    except MENDABLE as error:
         if {"--verbose", "-v"} & set(words):
             say(traceback.format_exc(), to=ERR)
         say(f"error: {_message(error)}", style="red", to=ERR)

@@ -220,7 +220,7 @@ def test_what_cannot_be_chosen_from_is_refused():
         ({"fitted": {}}, "fitted must be detectors of different names"),
         ({"fitted": [column(0), column(1)]}, "fitted must be detectors of different"),
         ({"fitted": {CONSENSUS: column(0)}}, "none of them 'consensus'"),
-        ({"fitted": [detectors.PostMax()]}, r"fitted detectors, .*Fit each first"),
+        ({"fitted": [detectors.PostMax()]}, "several fitted detectors, got PostMax"),
         ({"fitted": {"knn": knn}}, "got 300 of 300 known samples that are among its"),
         ({"known": surrogate}, "known must be labelled samples of known classes"),
         ({"known": [1, 2]}, "choose: known must be Outputs"),

@@ -4,7 +4,7 @@ The constants of the rule were tuned on some networks and tested on others:
 ``docs/results.md``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset._types import UNKNOWN
 from openset.detectors import Fitted, combine, make, score_all
+from openset.detectors.fitted import need_fitted
 from openset.metrics.counts import ALPHA, Alpha, weight_of
 from openset.outputs import Outputs, need_outputs
 from openset.outputs.seen import need_unseen
@@ -92,26 +93,23 @@ def suitable(train: Outputs | None) -> Suitable:
     'msp and maxlogit: rmds, vim and osnn need features'
     """
     recipes = {name: make(name) for name in dict.fromkeys((*SIMPLE, *MEMBERS))}
-    if train is None:
-        lacks = {
-            name: ("training outputs",) * one.learns for name, one in recipes.items()
-        }
-    else:
+    if train is not None:
         need_outputs("selection.suitable", "train", train)
-        lacks = {name: one.missing_from(train) for name, one in recipes.items()}
+    lacks = {
+        name: ("training outputs",) * one.learns
+        if train is None
+        else one.missing_from(train)
+        for name, one in recipes.items()
+    }
     names = tuple(name for name in recipes if not lacks[name])
     if not names:
         rule, remedy = "with logits, or features and labels", "Name a detector instead"
         _check.fail("selection.suitable", "train", rule, train, remedy)
-    lacking: dict[str, list[str]] = {}
-    for name, what in lacks.items():
-        if what:
-            lacking.setdefault(what[0], []).append(name)
-    reasons = [
-        f"{_listed(them)} need{'s' * (len(them) == 1)} "
-        f"{'the weights of the last layer' if what == 'head' else what}"
-        for what, them in lacking.items()
-    ]
+    reasons = []
+    for first in dict.fromkeys(what[0] for what in lacks.values() if what):
+        them = [name for name, what in lacks.items() if what[:1] == (first,)]
+        what = "the weights of the last layer" if first == "head" else first
+        reasons.append(f"{_listed(them)} need{'s' * (len(them) == 1)} {what}")
     start = f"{_listed(names)}{' alone' * (len(names) == 1)}"
     if not reasons:
         return Suitable(names, f"{start}, which use different information")
@@ -177,7 +175,10 @@ def choose(
     both = [next(iter(part.values())) for part in (of_known, of_unknown)]
     weight = float(weight_of(_CALLER, alpha, len(both[0]), len(both[1])))
     kinds, place = _kinds(both[1])
-    columns = {name: _Column.of(of_known[name], of_unknown[name]) for name in named}
+    columns = {
+        name: _Column(one.known, of_unknown[name].known, one.is_correct)
+        for name, one in of_known.items()
+    }
     # The members of the consensus; the first detector if there is none.
     by_method = {one.detector.name: name for name, one in reversed(named.items())}
     offered = [by_method[name] for name in MEMBERS if name in by_method]
@@ -196,11 +197,24 @@ def choose(
     }
     best = max(able, key=lambda n: able[n], default=CONSENSUS)
     best = best if able.get(best, 0.0) > 0 else CONSENSUS
+    sizes = np.bincount(place[place >= 0])
+
+    def row(name: str) -> dict[str, Any]:
+        (ccr, urr), osa = rates[name], left_out[name]
+        at = rates[name].at(range(len(kinds)), weight)
+        expected = new_kind(float(ccr[at]), len(known), sizes, urr[:, at], weight)
+        span = expected.interval
+        return {
+            "detector": name,
+            "mean": float(osa.mean()),
+            "worst": float(osa.min()),
+            "worst_group": kinds[osa.argmin()],
+            "new_kind": expected.value,
+            **({} if span is None else {"low": span.low, "high": span.high}),
+            "value": float(gain[name].mean()),
+        }
+
     order = sorted(columns, key=lambda n: (n != best, -gain[n].mean()))
-    table = [
-        _row(n, rates[n], left_out[n], gain[n], weight, kinds, place, len(known))
-        for n in order
-    ]
     chosen = used if best == CONSENSUS else [best]
     made = named[chosen[0]]
     if len(chosen) > 1:
@@ -213,10 +227,8 @@ def choose(
         alpha=weight,
         weights=dict.fromkeys(chosen, 1 / len(chosen)),
         n_kinds=len(kinds),
-        reason=_reason(best, is_simple=best in simple, n_kinds=len(kinds))
-        if len(named) > 1
-        else "",
-        ranking=tuple(table),
+        reason=_reason(best, simple, len(kinds)) if len(named) > 1 else "",
+        ranking=tuple(map(row, order)),
         cells=tuple(
             {"detector": n, "group": kind, "oosa": float(left_out[n][i])}
             for n in columns
@@ -245,10 +257,6 @@ class _Column:
     known: Floats
     unknown: Floats
     is_right: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, known: Scores, unknown: Scores) -> "_Column":
-        return cls(known.known, unknown.known, known.is_correct)
 
     def auroc(self, place: NDArray[np.intp]) -> float:
         """Return the mean AUROC over kinds; samples at -1 are of none."""
@@ -289,31 +297,6 @@ def _left_out(rates: _Rates, alpha: float) -> Floats:
     return np.array(found)
 
 
-def _row(  # noqa: PLR0917  # what a row is made of
-    name: str,
-    rates: _Rates,
-    left_out: Floats,
-    gain: Floats,
-    alpha: float,
-    kinds: Sequence[str],
-    place: NDArray[np.intp],
-    n_known: int,
-) -> dict[str, Any]:
-    at = rates.at(range(len(kinds)), alpha)
-    sizes = np.bincount(place[place >= 0])
-    expected = new_kind(float(rates.ccr[at]), n_known, sizes, rates.urr[:, at], alpha)
-    worst, span = int(left_out.argmin()), expected.interval
-    return {
-        "detector": name,
-        "mean": float(left_out.mean()),
-        "worst": float(left_out[worst]),
-        "worst_group": kinds[worst],
-        "new_kind": expected.value,
-        **({} if span is None else {"low": span.low, "high": span.high}),
-        "value": float(gain.mean()),
-    }
-
-
 def _kinds(unknown: Scores) -> tuple[tuple[str, ...], NDArray[np.intp]]:
     """Return the kinds, which are the groups, and that of each sample.
 
@@ -341,36 +324,25 @@ def _need_sides(known: Outputs, surrogate: Outputs) -> None:
 
 
 def _named(fitted: Mapping[str, Fitted] | Sequence[Fitted]) -> dict[str, Fitted]:
-    given = [fitted] if isinstance(fitted, Fitted) else fitted
-    listed = list(given.values() if isinstance(given, Mapping) else given)
-    rule, remedy = "fitted detectors", "Fit each first: PostMax().fit(train)"
-    for one in listed:
-        _check.instance(_CALLER, "fitted", one, Fitted, rule=rule, remedy=remedy)
-    named = (
-        dict(given)
-        if isinstance(given, Mapping)
-        else {one.detector.name: one for one in listed}
-    )
-    if not listed or len(named) != len(listed) or CONSENSUS in named:
+    given: Any = [fitted] if isinstance(fitted, Fitted) else fitted
+    is_named = isinstance(given, Mapping)
+    need_fitted(_CALLER, given.values() if is_named else given)
+    named = dict(given if is_named else ((one.detector.name, one) for one in given))
+    if not named or len(named) != len(given) or CONSENSUS in named:
         remedy = "Pass a mapping: {'first': ..., 'second': ...}"
         rule = f"detectors of different names, none of them {CONSENSUS!r}"
-        got = ", ".join(one.detector.name for one in listed) or "none"
-        _check.fail(_CALLER, "fitted", rule, got, remedy)
+        _check.fail(_CALLER, "fitted", rule, ", ".join(named) or "none", remedy)
     return named
 
 
-def _reason(name: str, *, is_simple: bool, n_kinds: int) -> str:
+def _reason(name: str, simple: Collection[str], n_kinds: int) -> str:
     """Say why the rule chose this one of several candidates."""
     if n_kinds == 1:
-        return (
-            "It is the default: results on one kind of unknowns do not show which "
-            "detector is best on others"
-        )
+        why = "results on one kind of unknowns do not show which detector"
+        return f"It is the default: {why} is best on others"
     if name == CONSENSUS:
-        return (
-            "It is the default: no other detector gained two points on every kind left "
-            "out, nor did MSP or MaxLogit do better on average"
-        )
-    if is_simple:
+        why = "no other detector gained two points on every kind left out"
+        return f"It is the default: {why}, nor did MSP or MaxLogit do better on average"
+    if name in simple:
         return "It is better than the default on average over the kinds left out"
     return "It gains more than two points over the default on every kind left out"

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UNKNOWN
-from openset.outputs import Outputs, need_outputs
+from openset.outputs import Outputs, need_outputs, replaced
 from openset.scores import Scores
 from openset.thresholds.kinds import SYNTHETIC_PREFIX
 
@@ -66,15 +66,14 @@ def synthetic(
     size = len(known) if n is None else _check.positive_int(caller, "n", n)
     generator = np.random.default_rng(rng)
     make = {"mixup": _mixup, "left-out": _left_out}[kind]
-    arrays = make(known, size, generator)
-    made = next(array for array in arrays.values() if array is not None)
-    return Outputs(
+    arrays = make(caller, known, size, generator)
+    size = min(size, len(known)) if kind == "left-out" else size
+    return replaced(
+        known,
         **arrays,
-        labels=np.full(len(made), UNKNOWN),
-        groups=np.full(len(made), SYNTHETIC_PREFIX + kind),
-        classes=known.classes,
-        weight=known.weight,
-        bias=known.bias,
+        labels=np.full(size, UNKNOWN),
+        groups=np.full(size, SYNTHETIC_PREFIX + kind),
+        ids=None,
     )
 
 
@@ -137,32 +136,21 @@ def leave_classes_out(
     """
     caller = "selection.leave_classes_out"
     if not hasattr(detector, "fit"):
-        msg = _check.must(
-            "a detector that is not fitted yet",
-            caller=caller,
-            name="detector",
-            got=type(detector).__name__,
-            remedy="Pass the detector itself: detectors.make('postmax')",
-        )
-        raise TypeError(msg)
+        rule, got = "a detector that is not fitted yet", type(detector).__name__
+        _check.fail(caller, "detector", rule, got, error=TypeError)
     folds = _check.positive_int(caller, "folds", folds)
     train, known = _known_part(caller, train), _known_part(caller, known)
-    n_classes = known.n_classes
-    if known.logits is None or train.logits is None or n_classes is None:
-        msg = _check.must("given", caller=caller, name="logits", got=None)
-        raise ValueError(msg)
-    seen = np.unique(known.labels)  # type: ignore[arg-type]
+    if known.logits is None or train.logits is None:
+        _check.fail(caller, "logits", "given", None)
+    seen = np.unique(np.asarray(known.labels))
     if not 2 <= folds <= seen.size or seen.size - seen.size / folds < 2:
-        msg = _check.must(
-            "between 2 and the number of classes, leaving at least two classes",
-            caller=caller,
-            name="folds",
-            got=f"{folds} for {seen.size} classes",
-        )
-        raise ValueError(msg)
+        rule = "between 2 and the number of classes, leaving at least two classes"
+        _check.fail(caller, "folds", rule, f"{folds} for {seen.size} classes")
     parts = np.array_split(np.random.default_rng(rng).permutation(seen), folds)
-    recipes = detector.recipes or (detector,)
-    found = [_left_out_in_turn(one, train, known, parts) for one in recipes]
+    found = [
+        _left_out_in_turn(one, train, known, parts)
+        for one in detector.recipes or (detector,)
+    ]
     if len(found) == 1:
         return found[0]
     columns = np.column_stack([one.known for one in found])
@@ -172,27 +160,26 @@ def leave_classes_out(
 
 def _left_out_in_turn(
     detector: "Detector",
-    train: Outputs,
-    known: Outputs,
+    train: Any,
+    known: Any,
     parts: Sequence[NDArray[np.int64]],
 ) -> Scores:
     """Score samples with their classes left out, and in another fold as known."""
-    n_classes, folds = known.n_classes or 0, len(parts)
     scored = []
     for i, removed in enumerate(parts):
-        keep = np.setdiff1d(np.arange(n_classes), removed)
-        fitted = detector.fit(_without(train, keep, known_only=True))
+        keep = np.setdiff1d(np.arange(known.n_classes), removed)
+        rest = _without(train, keep)
+        fitted = detector.fit(rest.take(rest.labels != UNKNOWN))
         # As knowns, this fold takes the samples of the next fold's classes.
-        both = np.isin(np.asarray(known.labels), [*removed, *parts[(i + 1) % folds]])
-        one = fitted.score(_without(known.take(both), keep, known_only=False))
-        names = np.where(one.is_unknown, f"{SYNTHETIC_PREFIX}left-out", "")
+        both = np.isin(known.labels, [*removed, *parts[(i + 1) % len(parts)]])
+        one = fitted.score(_without(known.take(both), keep))
         scored.append(
             Scores(
-                labels=_renumbered(one.labels, keep),
+                labels=np.where(one.is_unknown, UNKNOWN, keep[one.labels]),
                 predicted=keep[one.predicted],
                 known=one.known,
-                groups=names,
-                n_classes=n_classes,
+                groups=np.where(one.is_unknown, f"{SYNTHETIC_PREFIX}left-out", ""),
+                n_classes=known.n_classes,
             )
         )
     return Scores.concat(scored)
@@ -212,91 +199,66 @@ def mean_rank(
 
 def _known_part(caller: str, outputs: Outputs) -> Outputs:
     need_outputs(caller, "known", outputs)
-    if outputs.labels is None or not (outputs.labels != UNKNOWN).any():
-        msg = _check.must(
-            "labelled, with samples of known classes",
-            caller=caller,
-            name="known",
-            got=repr(outputs),
-        )
-        raise ValueError(msg)
+    labels = outputs.labels
+    if labels is None or not (labels != UNKNOWN).any():
+        rule = "labelled, with samples of known classes"
+        return _check.fail(caller, "known", rule, repr(outputs))
     outputs = outputs.to("numpy")
-    if int(outputs.labels.min()) == UNKNOWN:  # type: ignore[union-attr]
-        outputs = outputs.take(outputs.labels != UNKNOWN)
-    return outputs
+    is_whole = labels.min() != UNKNOWN
+    return outputs if is_whole else outputs.take(labels != UNKNOWN)
 
 
 def _mixup(
-    known: Outputs, n: int, rng: np.random.Generator
+    caller: str, known: Any, n: int, rng: np.random.Generator
 ) -> dict[str, NDArray[Any] | None]:
-    labels = np.asarray(known.labels)
+    labels = known.labels
     if np.unique(labels).size < 2:
-        msg = _check.must(
-            "of at least two classes",
-            caller="selection.synthetic",
-            name="known",
-            got="one class",
-        )
-        raise ValueError(msg)
+        _check.fail(caller, "known", "of at least two classes", "one class")
     first = rng.integers(0, labels.size, n)
     # Sorted by class, the samples of the own class are one run of places: draw a place
     # among the others and skip that run.
     order = np.argsort(labels, kind="stable")
-    start = np.searchsorted(labels[order], labels[first], side="left")
-    stop = np.searchsorted(labels[order], labels[first], side="right")
+    start, stop = (
+        np.searchsorted(labels[order], labels[first], side=side)
+        for side in ("left", "right")
+    )
     place = rng.integers(0, labels.size - (stop - start))
     second = order[np.where(place >= start, place + (stop - start), place)]
     share = rng.uniform(0.3, 0.7, n)[:, None]
-    mixed: dict[str, NDArray[Any] | None] = {}
-    for name in ("logits", "features"):
-        array = getattr(known, name)
-        mixed[name] = (
-            None
-            if array is None
-            else (share * array[first] + (1 - share) * array[second]).astype(
-                array.dtype
-            )
-        )
-    return mixed
+
+    def mixed(rows: Any) -> NDArray[Any] | None:
+        if rows is None:
+            return None
+        found = share * rows[first] + (1 - share) * rows[second]
+        return np.asarray(found.astype(rows.dtype))
+
+    return {name: mixed(getattr(known, name)) for name in ("logits", "features")}
 
 
 def _left_out(
-    known: Outputs, n: int, rng: np.random.Generator
+    caller: str, known: Any, n: int, rng: np.random.Generator
 ) -> dict[str, NDArray[Any] | None]:
     if known.logits is None or known.logits.shape[1] < 2:
-        msg = _check.must(
-            "given for two or more classes for kind='left-out'",
-            caller="selection.synthetic",
-            name="logits",
-            got="none" if known.logits is None else "one class",
-        )
-        raise ValueError(msg)
+        rule = "given for two or more classes for kind='left-out'"
+        got = "none" if known.logits is None else "one class"
+        _check.fail(caller, "logits", rule, got)
     if n < len(known):
         known = known.take(np.sort(rng.choice(len(known), n, replace=False)))
-    logits = np.array(known.logits)
-    rows = np.arange(len(logits))
-    own = np.asarray(known.labels)
-    logits[rows, own] = np.inf
-    logits[rows, own] = logits.min(axis=1)
+    logits, rows = np.array(known.logits), np.arange(len(known))
+    logits[rows, known.labels] = np.inf
+    logits[rows, known.labels] = logits.min(axis=1)
     return {"logits": logits, "features": known.features}
 
 
-def _without(outputs: Outputs, keep: NDArray[np.intp], *, known_only: bool) -> Outputs:
-    labels = np.full(outputs.n_classes or 0, UNKNOWN)
+def _without(outputs: Any, keep: NDArray[np.intp]) -> Outputs:
+    """Leave out classes; their samples are unknown."""
+    labels = np.full(outputs.n_classes, UNKNOWN)
     labels[keep] = np.arange(keep.size)
-    labels = labels[outputs.labels]
-    names: Sequence[str] = [outputs.classes[c] for c in keep] if outputs.classes else ()
-    rest = Outputs(
-        logits=outputs.logits[:, keep],  # type: ignore[index]
-        features=outputs.features,
-        labels=labels,
-        classes=names,
+    return replaced(
+        outputs,
+        logits=np.take(outputs.logits, keep, axis=1),
+        labels=labels[outputs.labels],
+        classes=tuple(outputs.classes[c] for c in keep) if outputs.classes else (),
         weight=None if outputs.weight is None else outputs.weight[keep],
         bias=None if outputs.bias is None else outputs.bias[keep],
     )
-    return rest.take(labels != UNKNOWN) if known_only else rest
-
-
-def _renumbered(labels: NDArray[np.int64], keep: NDArray[np.intp]) -> NDArray[np.int64]:
-    """Give classes their old numbers back; unknowns stay -1."""
-    return np.where(labels == UNKNOWN, UNKNOWN, keep[labels])

@@ -19,6 +19,7 @@ from latex2mathml.converter import convert
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 from sphinx.writers.html5 import HTML5Translator
+from sphinx_gallery.scrapers import figure_rst
 
 import openset
 
@@ -60,18 +61,35 @@ html_show_sourcelink = False
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 7,
+    "navbar_center": [],
+    "globaltoc_maxdepth": 1,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": []}
+html_sidebars = {"**": ["globaltoc.html"]}
+
+
+def displays(
+    _block: object, run: dict[str, Any], conf: dict[str, Any], **_: object
+) -> str:
+    """Draw the display that a notebook's cell ends with."""
+    last = run["example_globals"].get("___")
+    if not isinstance(last, openset.report.Display):
+        return ""
+    path = next(run["image_path_iterator"])
+    last.plot(path)
+    run["example_globals"]["___"] = None
+    return figure_rst([path], conf["src_dir"])
+
 
 sphinx_gallery_conf = {
     "examples_dirs": str(DOCS.parent / "examples"),
     "gallery_dirs": "gallery",
     "filename_pattern": r"\.py$",
-    "ignore_pattern": r"__init__",
+    "within_subsection_order": "FileNameSortKey",
+    "image_scrapers": ("matplotlib", displays),
+    "ignore_repr_types": r"openset\.report.*Display",
     "abort_on_example_error": True,
     "remove_config_comments": True,
     "download_all_examples": False,
@@ -99,14 +117,15 @@ def api_pages() -> None:
 
 
 def public(module: ModuleType) -> list[str]:
-    """Return what a package offers: its list, else what is defined below it."""
+    """Return what a package offers: of its list, or all, what is defined below it."""
     for name in getattr(module, "__all__", ()):
         setattr(module, name, getattr(module, name))  # some are imported only then
-    return getattr(module, "__all__", None) or [
+    below = f"{module.__name__}."
+    return [
         name
-        for name, what in vars(module).items()
+        for name in getattr(module, "__all__", vars(module))
         if name[0] != "_"
-        and str(getattr(what, "__module__", "")).startswith(f"{module.__name__}.")
+        and str(getattr(getattr(module, name), "__module__", below)).startswith(below)
     ]
 
 
@@ -149,7 +168,7 @@ class Results(SphinxDirective):
             shown = slice(int(self.arguments[1])) if self.arguments[1:] else slice(None)
             parts = [one for table in found["tables"][shown] for one in of_paper(table)]
         else:
-            parts = of_claim(path.stem, found)
+            parts = of_claim(path.stem, found, is_open=len(self.arguments) > 1)
         return self.parse_text_to_nodes("\n\n".join(parts))
 
 
@@ -159,8 +178,8 @@ def of_paper(table: dict[str, Any]) -> tuple[str, str, str]:
     return f"**{table['title']}**", markdown(table["columns"], rows), table["note"]
 
 
-def of_claim(name: str, found: dict[str, Any]) -> list[str]:
-    """Return what a benchmark found, with its rows folded away."""
+def of_claim(name: str, found: dict[str, Any], *, is_open: bool) -> list[str]:
+    """Return what a benchmark found, with its rows folded away or open."""
     columns = list(dict.fromkeys(key for row in found["rows"] for key in row))
     rows = [[cell(row.get(key)) for key in columns] for row in found["rows"]]
     data = found["data"]
@@ -168,7 +187,7 @@ def of_claim(name: str, found: dict[str, Any]) -> list[str]:
     packages = ", ".join(map(" ".join, found["packages"].items()))
     return [
         found["claim"],
-        f":::{{dropdown}} {name}: {len(rows)} rows\n`{found['command']}` "
+        f":::{{dropdown}} {name}: {len(rows)} rows\n{':open:' * is_open}\n`{found['command']}` "
         f"({found['commit']}) on {found['machine']}; {packages}. {data}. "
         f"n: {found['n']}. Seeds: {', '.join(map(str, found['seeds']))}.\n\n"
         f"{markdown(columns, rows)}\n:::",

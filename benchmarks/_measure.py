@@ -1,4 +1,4 @@
-"""Timing and peak memory of one call in a fresh process, and the table they go to."""
+"""Timing and peak memory of one call in a fresh process, and where results go."""
 
 import importlib.util
 import json
@@ -14,7 +14,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-README = Path(__file__).with_name("README.md")
 RESULTS = Path(__file__).with_name("results")
 
 
@@ -100,19 +99,6 @@ def need_gpu(remedy: str = "") -> None:
 
     if not torch.cuda.is_available():
         sys.exit(f"this needs a GPU, and torch finds none{remedy}")
-
-
-def put_section(name: str, text: str, path: Path = README) -> None:
-    """Replace one section of benchmarks/README.md, or of another page."""
-    first, last = f"<!-- {name}: start -->", f"<!-- {name}: end -->"
-    page = path.read_text(encoding="utf-8") if path.exists() else "# Benchmarks\n"
-    section = f"{first}\n{text.strip()}\n{last}"
-    if first in page:
-        head, rest = page.split(first, 1)
-        page = head + section + rest.split(last, 1)[1]
-    else:
-        page = f"{page.rstrip()}\n\n{section}\n"
-    path.write_text(page, encoding="utf-8")
 
 
 def seconds(value: float) -> str:

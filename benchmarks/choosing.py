@@ -124,7 +124,7 @@ def main() -> None:
     save_claim(
         "choosing",
         "OSA (alpha = 0.5) on a kind of unknowns that was left out: what choose and "
-        "calibrate pick, beside always MSP or MaxLogit; means over networks and kinds.",
+        "calibrate pick, always MSP or MaxLogit, and fixed limits of the softmax.",
         rows,
         data="packaged tables, half of the classes known, one kind left out in turn",
         n=len(cases),

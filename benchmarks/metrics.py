@@ -4,20 +4,18 @@
 
 Data: scores uniform in (0, 1), half of them known (80 % with the right class),
 float64, no ties, seed 0. Each cell is a fresh process: the median of repeated calls
-after one warm-up. Writes its table to benchmarks/README.md.
+after one warm-up.
 """
 
 import argparse
 import json
 from collections.abc import Callable
-from importlib.metadata import version
 
 import numpy as np
 from _measure import (
     in_fresh_process,
     let_torchvision_import,
-    machine,
-    put_section,
+    save_claim,
     seconds,
     timed,
 )
@@ -124,57 +122,6 @@ CASES: dict[str, Callable[[Scores], Callable[[], object]]] = {
 }
 
 
-def table(cells: dict[str, dict[int, dict[str, float]]], sizes: list[int]) -> str:
-    """Write the Markdown section."""
-    largest = max(sizes)
-    sort = cells[SORT][largest]["median"]
-    array = 8 * largest
-    lines = [
-        "## Metrics",
-        "",
-        f"`python benchmarks/metrics.py` on {machine()}; numpy {np.__version__}, "
-        f"pytorch-ood {version('pytorch-ood')}, torchmetrics "
-        f"{version('torchmetrics')}, scikit-learn {version('scikit-learn')}.",
-        "",
-        "Scores uniform in (0, 1), half known (80 % classified correctly), float64, "
-        "seed 0. "
-        "Median of "
-        + " / ".join(str(REPEATS[n]) for n in sizes)
-        + " calls, each case in a fresh process. `evaluate` gives accuracy, "
-        "inner score, AUROC, AUPR both ways, FPR@95 both ways, detection error, "
-        "CCR@FPR, OpenAUC under three tie rules, partial OpenAUC, the OSA optimum, "
-        "four intervals and the OSCR curve; the other packages compute what their row "
-        "says. "
-        f"Memory is the peak above the start at n = {largest:.0e}, in units of the "
-        "scores array.",
-        "",
-        "| | "
-        + " | ".join(f"n = {n:.0e}" for n in sizes)
-        + " | × np.sort | fastest – slowest | extra memory |",
-        "|---|" + "---|" * (len(sizes) + 3),
-    ]
-    for name, row in cells.items():
-        last = row[largest]
-        times = " | ".join(seconds(row[n]["median"]) for n in sizes)
-        spread = f"{seconds(last['least'])} – {seconds(last['largest'])}"
-        lines.append(
-            f"| {name} | {times} | {last['median'] / sort:.1f} | {spread} | "
-            f"{last['extra'] / array:.1f}× |"
-        )
-    ratio = cells[POOD][largest]["median"] / cells[OURS][largest]["median"]
-    least = cells[POOD][largest]["least"] / cells[OURS][largest]["largest"]
-    lines += [
-        "",
-        f"At n = {largest:.0e} `openset evaluate` takes "
-        f"{cells[OURS][largest]['median'] / sort:.1f}× a bare sort (aim: at most 8×), "
-        f"is {ratio:.1f}× faster than pytorch-ood's two calls (aim: 5×; their fastest "
-        f"run over our slowest: {least:.1f}×) and needs "
-        f"{cells[OURS][largest]['extra'] / array:.1f}× the scores array "
-        "(aim: at most 5×).",
-    ]
-    return "\n".join(lines)
-
-
 def main() -> None:
     """Measure every case, or one of them (in a child process)."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -191,9 +138,28 @@ def main() -> None:
         for name in CASES:
             cells[name][n] = in_fresh_process(__file__, name, str(n))
             print(f"{n:>9} {name:40} {seconds(cells[name][n]['median'])}", flush=True)
-    text = table(cells, sizes)
-    print(text)
-    put_section("metrics", text)
+    sort, largest = cells[SORT], max(sizes)
+    if largest < max(REPEATS):  # trials are not written down
+        return
+    save_claim(
+        "metrics",
+        "Every metric of `evaluate` with intervals, and the OSCR curve, beside a bare "
+        "sort and what other packages compute.",
+        [
+            {"case": name}
+            | {f"n = {n:.0e}": seconds(row[n]["median"]) for n in sizes}
+            | {
+                "× np.sort": round(row[largest]["median"] / sort[largest]["median"], 1),
+                "fastest": seconds(row[largest]["least"]),
+                "slowest": seconds(row[largest]["largest"]),
+                "memory, × scores": round(row[largest]["extra"] / 8 / largest, 1),
+            }
+            for name, row in cells.items()
+        ],
+        data="uniform scores, half known, 80 % of these classified correctly, float64",
+        n=f"{sizes}; median of {[REPEATS.get(n, 5) for n in sizes]} calls",
+        seeds=[0],
+    )
 
 
 if __name__ == "__main__":

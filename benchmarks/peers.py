@@ -10,7 +10,8 @@ of a network (logits and features), as NumPy arrays on the CPU and tensors on a 
 pytorch-ood gets tensors: logits where its method takes them, else features, from which
 it computes the logits it needs. It scores in batches of 1000 samples (GMM: 250, to fit
 in memory), as a data loader would give them. Where both take a parameter it has the
-same value. Writes benchmarks/README.md if nothing was shrunk or left out.
+same value. Nothing is written if something was shrunk or left out. `mcm` is not
+compared: there it takes embeddings of texts, here logits.
 
 pytorch-ood is pure Python: a machine without a package index can be given its folder of
 site-packages (with torchmetrics, lightning-utilities and typing-extensions) on
@@ -27,10 +28,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from _measure import let_torchvision_import, need_device, put_section, seconds
+from _measure import (
+    let_torchvision_import,
+    machine,
+    need_device,
+    save_claim,
+    seconds,
+)
 
-from detectors import Bench as Place
-from detectors import place, versions
 from openset import Outputs
 from openset.detectors import make
 
@@ -61,11 +66,38 @@ def network(n: int, seed: int) -> Outputs:
 
 
 @dataclass
-class Bench(Place):
+class Bench:
     """Where to compute, how much, and by which clock."""
 
+    device: str
+    shrink: int
     cpu_time: bool = False
     repeats: int = REPEATS
+
+    @property
+    def on_gpu(self) -> bool:
+        """Tell whether arrays are torch's, on an accelerator."""
+        return self.device != "cpu"
+
+    def outputs(self, n: int, seed: int) -> Outputs:
+        """Make outputs where this run computes."""
+        made = network(max(n // self.shrink, 64), seed)
+        if not self.on_gpu:
+            return made
+        import torch
+
+        arrays = {
+            name: torch.from_numpy(np.array(getattr(made, name))).to(self.device)
+            for name in ("logits", "features", "weight", "bias")
+        }
+        return Outputs(**arrays, labels=made.labels)
+
+    def wait(self) -> None:
+        """Wait for the accelerator."""
+        if self.on_gpu:
+            import torch
+
+            torch.cuda.synchronize()
 
 
 @dataclass(frozen=True)
@@ -166,13 +198,9 @@ def peers_of(train: Outputs, test: Outputs, device: str) -> dict[str, Peer]:
 
 OURS = {
     "vim": {"dim": 256},
-    "vra": {"low": 1, "high": 99, "below": "clip"},
+    "vra": {"low": 1, "high": 99, "below": "clip", "per_feature": True},
 }
 """Parameters of ours that are not the default: those of the peer."""
-
-NOTES = {
-    "mcm": "`mcm` is not compared: there it takes embeddings of texts, here logits.",
-}
 
 
 def measure(
@@ -220,17 +248,16 @@ def turns(bench: Bench, functions: dict[str, Call]) -> Times:
     return {name: values[1:] for name, values in times.items()}
 
 
-def row(name: str, found: Times) -> str:
-    """Write one line of the table: ratios above 1 say that ours is faster."""
-    cells = []
+def row(name: str, found: Times) -> dict[str, str]:
+    """Return one row: ratios above 1 say that ours is faster."""
+    cells = {"method": name}
     for what in ("fit", "score"):
-        if f"our {what}" not in found:
-            cells += ["–", "–", "–"]
-            continue
-        ours, theirs = found[f"our {what}"], found[f"their {what}"]
-        cells += [seconds(statistics.median(times)) for times in (ours, theirs)]
-        cells.append(ratio(ours, theirs))
-    return f"| {name} | " + " | ".join(cells) + " |"
+        if f"our {what}" in found:
+            ours, theirs = found[f"our {what}"], found[f"their {what}"]
+            cells[f"{what}, ours"] = seconds(statistics.median(ours))
+            cells[f"{what}, pytorch-ood"] = seconds(statistics.median(theirs))
+            cells[f"{what}, ratio"] = ratio(ours, theirs)
+    return cells
 
 
 def ratio(ours: list[float], theirs: list[float]) -> str:
@@ -270,40 +297,36 @@ def main() -> None:
         cpu_time=arguments.cpu_time,
         repeats=arguments.repeats,
     )
-    train, test = (
-        bench.outputs(network(bench.n(n), seed))
-        for n, seed in ((N_TRAIN, 1), (N_TEST, 2))
-    )
+    train, test = bench.outputs(N_TRAIN, 1), bench.outputs(N_TEST, 2)
     peers = peers_of(train, test, arguments.device)
-    title = "Compared with pytorch-ood"
-    if bench.on_gpu:
-        title += f" on {bench.device}"
-    lines = [
-        f"## {title}",
-        "",
-        f"`python benchmarks/peers.py --device {bench.device}` on {place(bench)}; "
-        f"{versions()}. {len(train)} samples to fit, {len(test)} to score, "
-        f"{N_CLASSES} classes, {WIDTH} features, float32. "
-        f"{'Processor time of one thread. ' if bench.cpu_time else ''}"
-        "Ratio: their time over ours, median of the turns (quartiles), number of "
-        "turns. " + " ".join(NOTES.values()),
-        "",
-        "| | fit: ours | pytorch-ood | ratio | score: ours | pytorch-ood | ratio |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    print("\n".join(lines), flush=True)
+    rows = []
     for name in arguments.only or peers:
         try:
             found = measure(bench, name, peers[name], train, test)
         except (RuntimeError, TypeError) as error:
             if not bench.on_gpu or "pytorch_ood" not in _where(error):
                 raise
-            lines.append(f"| {name} | pytorch-ood's does not run on a GPU | | | | | |")
+            refused = "pytorch-ood's does not run on a GPU"
+            rows.append({"method": name, "fit, ours": refused})
         else:
-            lines.append(row(name, found))
-        print(lines[-1], flush=True)
+            rows.append(row(name, found))
+        print(rows[-1], flush=True)
     if arguments.shrink == 1 and not arguments.only:
-        put_section(title.lower(), "\n".join(lines))
+        import torch
+
+        gpu = f"{torch.cuda.get_device_name()}, " if bench.on_gpu else ""
+        clock = "processor time of one thread" if bench.cpu_time else "wall time"
+        save_claim(
+            "peers-cuda" if bench.on_gpu else "peers",
+            "Every method that pytorch-ood has too: their time over ours, median of "
+            f"the turns (quartiles), number of turns; {clock}.",
+            rows,
+            machine=gpu + machine(),
+            data=f"{len(train)} samples to fit, {len(test)} to score, {N_CLASSES} "
+            f"classes, {WIDTH} features, float32",
+            n=f"at most {bench.repeats} turns",
+            seeds=[1, 2],
+        )
 
 
 if __name__ == "__main__":

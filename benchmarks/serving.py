@@ -5,8 +5,7 @@
 Both serve the same rejector and give the same answer; the plain one (`_plain.py`) has
 no limits, deadlines or metrics. Load comes from `_load.py` (keep-alive) on the same
 machine, so that server and client share its cores; both are measured in turns. Networks
-are made up: logits and features are normal numbers, float32, seed 0. Writes its tables
-to benchmarks/README.md, one section for each number of cores.
+are made up: logits and features are normal numbers, float32, seed 0.
 """
 
 import argparse
@@ -20,14 +19,13 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import httpx
 import numpy as np
-from _measure import machine, put_section
+from _measure import save_claim
 
 from openset import Outputs, Rejector, detectors
 
@@ -36,9 +34,6 @@ ROUNDS = 3
 CORES = os.cpu_count() or 1
 LOAD = os.getloadavg()[0]
 JSON, NPZ = "application/json", "application/x-npz"
-PARSERS = "both parse HTTP with h11"
-if find_spec("httptools") is not None:
-    PARSERS = "it parses HTTP in C (httptools), ours with h11, which bounds headers"
 
 
 @dataclass(frozen=True)
@@ -159,7 +154,7 @@ def load(
     return json.loads(done.stdout)
 
 
-def compared(case: Case, seconds: float, workers: int) -> Iterator[str]:
+def compared(case: Case, seconds: float, workers: int) -> Iterator[dict[str, Any]]:
     """Measure single samples as JSON and batches as .npz, in turns."""
     with servers(case, workers) as urls:
         for n, kind, connections in (
@@ -170,10 +165,11 @@ def compared(case: Case, seconds: float, workers: int) -> Iterator[str]:
         ):
             body = case.body(n, kind)
             paths = {"plain": "/json" if kind == JSON else "/binary"}
+            ours = "/predict" if kind == JSON else "/predict/npz"
             found: dict[str, list[dict[str, float]]] = {name: [] for name in urls}
             for _ in range(ROUNDS + 1):  # the first round warms up
                 for name, server in urls.items():
-                    path = server.url + paths.get(name, "/predict")
+                    path = server.url + paths.get(name, ours)
                     span = seconds / ROUNDS
                     options = {"connections": connections, "seconds": span}
                     before = server.cpu()
@@ -188,15 +184,14 @@ def compared(case: Case, seconds: float, workers: int) -> Iterator[str]:
                 }
                 for name, many in found.items()
             }
-            ours, plain, more = middle["ours"], middle["plain"], middle["workers"]
-            what = "one, JSON" if n == 1 else f"{n}, `.npz`, {len(body) / 1e6:.2f} MB"
-            ratios = [ours[key] / plain[key] for key in ("rate", "p99", "cpu")]
-            yield (
-                f"| {case.name} | {what} | {connections} | {plain['rate']:.0f} | "
-                f"{ours['rate']:.0f} | {ratios[0]:.2f}× | {more['rate']:.0f} | "
-                f"{plain['p99']:.1f} ms | {ours['p99']:.1f} ms | {ratios[1]:.2f}× | "
-                f"{plain['cpu']:.2f} ms | {ours['cpu']:.2f} ms | {ratios[2]:.2f}× |"
-            )
+            mine, plain, more = middle["ours"], middle["plain"], middle["workers"]
+            what = "one, JSON" if n == 1 else f"{n}, .npz, {len(body) / 1e6:.2f} MB"
+            row = {"case": case.name, "samples": what, "connections": connections}
+            for key, unit in (("rate", "1/s"), ("p99", "ms"), ("cpu", "ms")):
+                row[f"plain, {key} {unit}"] = round(plain[key], 2)
+                row[f"ours, {key} {unit}"] = round(mine[key], 2)
+                row[f"ours / plain, {key}"] = round(mine[key] / plain[key], 2)
+            yield row | {f"{workers} workers, 1/s": round(more["rate"])}
 
 
 def endurance(case: Case, requests: int) -> str:
@@ -214,7 +209,7 @@ def endurance(case: Case, requests: int) -> str:
                 total, errors = total + found["n"], errors + found["errors"]
                 rate, tail = found["rate"], max(tail, found["p99"])
             served = httpx.get(server.url + "/metrics").text
-    counted = re.search(r'path="/predict",status="200"} (\S+)', served)
+    counted = re.search(r'seconds_count{path="/predict",status="200"} (\S+)', served)
     assert counted is not None
     return (
         f"{total:.0f} requests over 16 connections ({case.name}): {errors:.0f} errors, "
@@ -231,32 +226,21 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=6)
     parser.add_argument("--workers", type=int, default=CORES, help="processes")
     arguments = parser.parse_args()
-    n = arguments.workers
-    lines = [
-        f"## Serving, {CORES} cores",
-        "",
-        f"`python benchmarks/serving.py` on {machine()}; uvicorn {version('uvicorn')}, "
-        f"fastapi {version('fastapi')}, numpy {np.__version__}. `openset serve` beside "
-        "a plain FastAPI + uvicorn application with the same rejector and the same "
-        "answer, but without limits, deadlines or metrics (`benchmarks/_plain.py`); "
-        f"{PARSERS}. "
-        f"Requests per second and 99th percentile, the median of {ROUNDS} rounds in "
-        f"turns; one process each, and `--workers {n}`. The client on the same machine "
-        "shares its cores. Rate above 1×, p99 and CPU time of a request below 1× are "
-        f"better than the plain application. Load average before: {LOAD:.1f}.",
-        "",
-        "| | samples in a request | connections | plain, 1/s | ours, 1/s | rate | "
-        f"{n} workers, 1/s | plain, p99 | ours, p99 | p99 | plain, CPU | "
-        "ours, CPU | CPU |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
-    ]
+    rows = []
     for case in CASES:
-        for line in compared(case, arguments.seconds, n):
-            lines.append(line)
-            print(line, flush=True)
-    lines += ["", endurance(CASES[0], arguments.requests)]
-    print(lines[-1], flush=True)
-    put_section(f"serving, {CORES} cores", "\n".join(lines))
+        for row in compared(case, arguments.seconds, arguments.workers):
+            rows.append(row)
+            print(row, flush=True)
+    save_claim(
+        "serving",
+        "`openset serve` beside a plain FastAPI and uvicorn application (`_plain.py`) "
+        "with the same rejector and answer, but without limits or metrics. "
+        + endurance(CASES[0], arguments.requests),
+        rows,
+        data="normal logits and features, float32; the client shares the cores",
+        n=f"median of {ROUNDS} rounds in turns; load average before: {LOAD:.1f}",
+        seeds=[0],
+    )
 
 
 if __name__ == "__main__":

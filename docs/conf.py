@@ -187,7 +187,8 @@ def of_claim(name: str, found: dict[str, Any], *, is_open: bool) -> list[str]:
     packages = ", ".join(map(" ".join, found["packages"].items()))
     return [
         found["claim"],
-        f":::{{dropdown}} {name}: {len(rows)} rows\n{':open:' * is_open}\n`{found['command']}` "
+        f":::{{dropdown}} {name}: {len(rows)} rows\n{':open:' * is_open}\n"
+        f"`{found['command']}` "
         f"({found['commit']}) on {found['machine']}; {packages}. {data}. "
         f"n: {found['n']}. Seeds: {', '.join(map(str, found['seeds']))}.\n\n"
         f"{markdown(columns, rows)}\n:::",

@@ -13,7 +13,6 @@ import pytest
 from openset import ArtefactError, Outputs, Rejector, Scores, datasets, protocols, runs
 from openset.detectors import KNN, Fitted
 from openset.extract import LinearHead
-from openset.magnitudes import FeatureMagnitudes, measure
 from openset.metrics import Sketch
 from openset.results import Results
 from tests.killing import die_before_change, disk_full_at_change, forking
@@ -77,12 +76,6 @@ VALUES = {
     ),
     "data set": (data_set, datasets.load, lambda one: one.inputs, (".npz",)),
     "sketch": (sketch, Sketch.load, lambda one: one.bracket("auroc"), (".npz",)),
-    "magnitudes": (
-        lambda seed: measure({"known": drawn(20, seed=seed), "far": unknown()}),
-        lambda path: FeatureMagnitudes.load(path)[0],
-        lambda one: np.sort(one.lengths.astype(np.float32)),
-        (".npz",),
-    ),
     "head": (head, LinearHead.load, lambda one: one.weight, (".npz",)),
     "results": (
         lambda seed: cell(seed).results(),

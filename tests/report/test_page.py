@@ -144,7 +144,7 @@ def test_findings_stand_on_top_and_say_which_method_a_file_is_of(tmp_path):
     named = [stem for stem in stems if stem in page.text]
     assert named
     for stem in named:
-        assert re.search(rf"{stem} \((\w+)", page.text)
+        assert re.search(rf"Cell\({stem}: (\w+)", page.text)
 
 
 def test_the_cautions_of_the_thresholds_are_repeated(tmp_path):
@@ -168,9 +168,14 @@ def test_the_cautions_of_the_thresholds_are_repeated(tmp_path):
         ("empty", {}, ArtefactError, "must be a run folder"),
         ("bare", {}, ArtefactError, "cells must have metrics"),
         ("study", {"threshold": 1.0}, ValueError, "one file of scores only"),
-        ("study", {"name": "page.txt"}, ValueError, r"ends in \.html"),
+        (
+            "study",
+            {"name": "page.txt"},
+            ValueError,
+            r"ending of page.txt must be one of",
+        ),
         ("known.npz", {}, UndefinedMetricError, "without unknown samples"),
-        ("known.npz", {"threshold": "x"}, ValueError, "report: threshold must be"),
+        ("known.npz", {"threshold": "x"}, ValueError, "without unknown samples"),
     ],
 )
 def test_what_cannot_be_reported_is_said(tmp_path, source, options, error, words):

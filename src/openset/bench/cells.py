@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, detectors, magnitudes, metrics, runs, selection, thresholds
+from openset import _check, detectors, metrics, runs, selection, thresholds
 from openset._optional import optional
 from openset._types import UNKNOWN
 from openset.bench.networks import Errors, Network, Place, prepared, recording
@@ -185,7 +185,6 @@ def _make(task: Task, scorer: _Scorer, place: Place) -> None:
         curve=note.get("curve"),
         provenance=record | {"metrics": [row.key for row in listed]},
     )
-    _keep_magnitudes(task.network, whole, place)
     cell.save(place.run, scores=scores, calibration=calibration)
 
 
@@ -209,14 +208,6 @@ def _split(task: Task, test: Any) -> NDArray[np.bool_] | None:
     if source.unknowns == "shared":
         mask |= is_unknown
     return mask
-
-
-def _keep_magnitudes(network: Network, test: Outputs, place: Place) -> None:
-    """Keep the lengths of the test features for reports, once per network."""
-    path = place.run / "magnitudes" / f"{network.id}.npz"
-    if test.features is None or path.exists():
-        return
-    magnitudes.measure(test).save(path, key=network.key)
 
 
 def _rows(

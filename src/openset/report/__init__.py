@@ -12,12 +12,12 @@ from openset.report.curves import osa_over_urr as osa_over_urr
 from openset.report.curves import oscr as oscr
 from openset.report.curves import risk_coverage as risk_coverage
 from openset.report.curves import roc as roc
+from openset.report.decisions import confusion_matrix as confusion_matrix
+from openset.report.decisions import confusion_regions as confusion_regions
+from openset.report.decisions import per_class_rejection as per_class_rejection
 from openset.report.display import Display as Display
-from openset.report.groups import confusion_matrix as confusion_matrix
-from openset.report.groups import confusion_regions as confusion_regions
-from openset.report.groups import feature_magnitudes as feature_magnitudes
-from openset.report.groups import histogram as histogram
-from openset.report.groups import per_class_rejection as per_class_rejection
+from openset.report.histograms import feature_magnitudes as feature_magnitudes
+from openset.report.histograms import histogram as histogram
 from openset.report.page import write as write
 from openset.report.settings import alpha_sweep as alpha_sweep
 from openset.report.settings import critical_difference as critical_difference

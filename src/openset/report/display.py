@@ -59,8 +59,8 @@ Panel: TypeAlias = Callable[[Any], None]
 class Brief(NamedTuple):
     """A short table to read: a header, and rows of text and numbers."""
 
-    header: tuple[str, ...]
-    rows: tuple[tuple[Any, ...], ...]
+    header: Sequence[str]
+    rows: Sequence[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -236,6 +236,19 @@ def readable(text: object, longest: int = 10_000) -> str:
     """
     clean = _ODD.sub("\N{REPLACEMENT CHARACTER}", str(text))
     return clean if len(clean) <= longest else clean[: max(longest, 2) - 1] + "…"
+
+
+def number_text(value: Any) -> str:
+    """Format a number for a table: four decimals, none for counts."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        return readable(value)
+    if isinstance(value, int | np.integer):
+        return f"{int(value):,}"
+    number = float(value)
+    large = abs(number) >= 1000 or 0 < abs(number) < 1e-4
+    text = f"{number:.4g}" if large else f"{number:.4f}"
+    text = {"nan": "–", "inf": "∞", "-inf": "-∞"}.get(text, text)
+    return text.replace("-", "\N{MINUS SIGN}")
 
 
 def key(name: object, longest: int = 52) -> str | None:

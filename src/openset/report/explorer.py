@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from openset.metrics.counts import ALPHA, positions, ranking_counts
 from openset.metrics.curves import optimum
+from openset.report.decisions import class_name
 from openset.report.display import readable
-from openset.report.groups import class_name
 from openset.report.read import Run
 from openset.scores import Scores
 

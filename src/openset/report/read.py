@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from openset import _check, runs
 from openset._types import ArtefactError
-from openset.magnitudes import FeatureMagnitudes
 from openset.metrics import evaluate, table
 from openset.metrics.counts import ALPHA
 from openset.results import Result, Results
@@ -54,7 +53,6 @@ class Run:
     classes: tuple[str, ...] = ()
     curve: Sequence[Mapping[str, Any]] | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
-    network: tuple[str, str] = ("", "")  # model and training method
     load: Callable[[Path], Scores] = runs.read_scores
 
     @property
@@ -133,20 +131,6 @@ class Study:
         )  # fmt: skip
         return Results(rows, better=self.better)
 
-    def magnitudes(self, run: Run) -> FeatureMagnitudes | None:
-        """Return the feature magnitudes of a run's network, if they were saved.
-
-        If there are several (draws, seeds), those of the first.
-        """
-        found = []
-        folder = self.folder
-        for path in sorted(folder.glob("magnitudes/*.npz")) if folder else ():
-            one, key = FeatureMagnitudes.load(path)
-            whose = tuple(key.get(name) for name in ("protocol", "model", "method"))
-            if whose == (run.protocol, *run.network):
-                found.append(((key.get("repeat", 0), key.get("seed", 0)), one))
-        return min(found, key=lambda pair: pair[0])[1] if found else None
-
 
 def read(
     source: str | Path | Sequence[str | Path],
@@ -170,11 +154,10 @@ def read(
         _check.fail("report", "threshold", rule, got, remedy)
     if len(paths) == 1 and paths[0].is_dir():
         return _from_folder(paths[0])
-    folders = [path for path in paths if path.is_dir()]
+    folders = [str(path) for path in paths if path.is_dir()]
     if folders or not paths:
-        got = f"the folder {folders[0]} and others" if folders else "nothing"
-        remedy = "Name the files in the folder"
-        _check.fail("report", "source", "one folder, or files of scores", got, remedy)
+        got = f"{len(paths)} paths with {len(folders)} folders: {', '.join(folders)}"
+        _check.fail("report", "source", "one folder, or files of scores", got)
     load = partial(
         Scores.load,
         columns=columns,
@@ -208,10 +191,8 @@ def _from_folder(folder: Path) -> Study:
             raise ArtefactError(msg)
         rows = [_row(cell) for cell in cells]
         names = names_of(rows)
-        made = [
-            _from_cell(folder, cell, names[who(row)], row)
-            for cell, row in zip(cells, rows, strict=True)
-        ]
+        found = zip(cells, rows, strict=True)
+        made = [_from_cell(folder, cell, names[who(row)], row) for cell, row in found]
         return replace(study, runs=tuple(made))
     trained = _trained_folders(folder)
     if trained:
@@ -219,20 +200,18 @@ def _from_folder(folder: Path) -> Study:
         # The checks read one folder with scores/.
         checked = folder if folder in trained else None
         return replace(study, runs=tuple(every), folder=checked)
-    files = _score_files(folder)
-    if not files:
-        msg = (
-            f"report: {folder} must be a run folder (cells/) or hold scores/NAME.npz, "
-            "got neither. Write one with: openset bench STUDY.yaml --out DIR. Files of "
-            "scores are given by name: openset report a.csv b.csv"
-        )
-        raise ArtefactError(msg)
-    return replace(study, runs=tuple(_from_file(one, one.stem) for one in files))
+    if not (made := _from_scores(folder)):
+        remedy = "Files of scores are given by name: openset report a.csv b.csv"
+        rule = "a run folder of openset bench (cells/), or hold scores/NAME.npz"
+        _check.fail("report", str(folder), rule, "neither", remedy, ArtefactError)
+    return replace(study, runs=tuple(made))
 
 
-def _score_files(folder: Path) -> list[Path]:
-    found = [one for one in folder.glob("scores/*") if one.suffix in _SUFFIXES]
-    return sorted(found, key=lambda one: one.name)
+def _from_scores(folder: Path) -> list[Run]:
+    files = [one for one in folder.glob("scores/*") if one.suffix in _SUFFIXES]
+    return [
+        _from_file(one, one.stem) for one in sorted(files, key=lambda one: one.name)
+    ]
 
 
 def _json(path: Path) -> dict[str, Any]:
@@ -285,17 +264,14 @@ def _from_cell(folder: Path, cell: runs.Cell, name: str, row: Result) -> Run:
             for base, settings in parsed
             for one, value in settings.items()
         },
-        network=(row.model, row.method),
     )
 
 
-def _threshold(record: Any) -> Threshold | float | None:
-    if not isinstance(record, Mapping) or "value" not in record:
-        return None
+def _threshold(record: Mapping[str, Any] | None) -> Threshold | float | None:
     try:
-        return Threshold.from_dict(dict(record))
+        return Threshold.from_dict(dict(record)) if record else None
     except ArtefactError:  # a record written by other software: use its number
-        return float(record["value"])
+        return float(record["value"]) if record and "value" in record else None
 
 
 def _parsed(title: str) -> tuple[str, dict[str, float]]:
@@ -363,11 +339,11 @@ def _trained_folders(folder: Path) -> dict[Path, tuple[int, int]]:
     """Return the finished runs of ``openset train`` with their split and seed."""
     if (folder / "trained.json").exists():
         return {folder: (0, 0)}
-    found = {}
-    for path in folder.glob("split*-seed*/trained.json"):
-        name = re.fullmatch(r"split(\d+)-seed(\d+)", path.parent.name)
-        if name is not None:
-            found[path.parent] = (int(name[1]), int(name[2]))
+    names = [
+        (path.parent, re.fullmatch(r"split(\d+)-seed(\d+)", path.parent.name))
+        for path in folder.glob("split*-seed*/trained.json")
+    ]
+    found = {path: (int(name[1]), int(name[2])) for path, name in names if name}
     return dict(sorted(found.items(), key=lambda pair: pair[1]))
 
 
@@ -380,13 +356,17 @@ def _from_training(folder: Path, repeat: int, seed: int) -> list[Run]:
     curve = []
     # of the test part where it was recorded
     for line in [line for line in log if "test_accuracy" in line] or log:
-        tested = {
-            k.removeprefix("test_"): v for k, v in line.items() if k[:5] == "test_"
-        }
+        tested = {k[5:]: v for k, v in line.items() if k.startswith("test_")}
         own = {"loss": line["loss"], "training_accuracy": line["accuracy"]}
         curve.append({"epoch": line["epoch"] + 1} | own | tested)
-    more: dict[str, Any] = {"repeat": repeat, "seed": seed, "curve": curve}
-    more["trained"] = str(spec.get("method", "network"))
-    found = [_from_file(one, one.stem) for one in _score_files(folder)]
-    classes = tuple(map(str, known))
-    return [replace(one, classes=one.classes or classes, **more) for one in found]
+    return [
+        replace(
+            one,
+            repeat=repeat,
+            seed=seed,
+            curve=curve,
+            trained=str(spec.get("method", "network")),
+            classes=one.classes or tuple(map(str, known)),
+        )
+        for one in _from_scores(folder)
+    ]

@@ -374,7 +374,7 @@ def critical_difference(ranks: Ranks | Leaderboard) -> Display:
 
     def alike(name: str) -> str:
         others = {one for group in found.alike if name in group for one in group}
-        return ", ".join(sorted(others - {name}, key=mean.__getitem__)) or "–"
+        return ", ".join(one for one in mean if one in others - {name}) or "–"
 
     return Display(
         title="Critical difference",

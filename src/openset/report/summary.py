@@ -12,7 +12,6 @@ from openset.checks import Finding
 from openset.report.display import readable
 from openset.report.leaderboard import Board, PairTests
 from openset.report.read import Run, Study
-from openset.results import Result, Results
 from openset.thresholds import Threshold
 from openset.thresholds import report as report_on
 
@@ -100,15 +99,17 @@ def _reached(board: Board, method: str) -> str:
 
 def _lead_over_runs(study: Study, leader: str, headline: str) -> Iterable[Sentence]:
     """Test the best method against all others that have the same runs."""
-    rows = [row for row in study.results() if row.metric == headline]
-    places: dict[str, set[tuple[object, ...]]] = {}
-    for row in rows:
-        places.setdefault(row.detector, set()).add(_place(row))
+    places: dict[str, set[tuple[str, int, int, int]]] = {}
+    for run in study.runs:
+        if headline in run.values:
+            places.setdefault(run.method, set()).add(run.place)
     shared = places.get(leader, set())
     same = [name for name, of in places.items() if shared <= of]
     if len(same) < 2:
         return
-    chosen = Results(r for r in rows if r.detector in same and _place(r) in shared)
+    chosen = study.results(
+        r for r in study.runs if r.method in same and r.place in shared
+    )
     tests = stats.paired_t(chosen, headline, against=leader, pool=True)
     if tests[0].n < 3:
         return
@@ -129,10 +130,6 @@ def _lead_over_runs(study: Study, leader: str, headline: str) -> Iterable[Senten
     others = "every other method"
     others += " that has the same runs" if len(same) < len(places) else ""
     yield Sentence(f"The lead over {others} is significant {how}.")
-
-
-def _place(row: Result) -> tuple[object, ...]:
-    return (row.protocol, row.repeat, row.split, row.seed)
 
 
 def _lead_on_samples(board: Board, tests: PairTests | None) -> Iterable[Sentence]:

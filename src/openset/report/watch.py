@@ -19,7 +19,7 @@ from openset.report.display import (
     mark,
     readable,
 )
-from openset.report.page import fill, html_path
+from openset.report.page import fill
 from openset.watch import Verdict, WindowTest
 
 _MOST_LETTERS = 44  # of all names below an axis; else windows are numbered
@@ -59,7 +59,8 @@ def write_watch(
         Further lines for the head of the page.
     """
     caller = "report.write_watch"
-    path = html_path(caller, path)
+    path = Path(path)
+    _check.ending(caller, path, [".html", ".htm"])
     if not verdicts or len(names) != len(verdicts):
         got = f"{len(verdicts)} for {len(names)} names"
         _check.fail(caller, "verdicts", "one per name, at least one", got)

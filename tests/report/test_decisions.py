@@ -4,12 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from openset import Scores, UndefinedMetricError, metrics, report
-from openset.magnitudes import measure
+from openset import Outputs, Scores, UndefinedMetricError, metrics, report
 from tests.property.strategies import scores_and_threshold
 from tests.report.studies import scores
 from tests.report.test_display import TWO
-from tests.test_magnitudes import outputs  # noqa: F401  # a fixture
 
 
 def test_histograms_add_up_to_one_whatever_the_scores():
@@ -31,15 +29,39 @@ def test_small_groups_are_one():
     assert counts == {"known": 1, **largest, "4 other groups": 10}
 
 
-def test_magnitudes_have_their_histogram_and_table(outputs):  # noqa: F811
-    frame = report.feature_magnitudes(outputs, bins=10).to_frame()
-    np.testing.assert_allclose(frame.groupby("group")["share"].sum(), 1.0)
-    found = measure(outputs)
-    rows = {row[0]: row for row in report.feature_magnitudes(found).brief.rows}
-    assert rows["far"][1:3] == (50, pytest.approx(found.of("far").mean()))
-    assert rows["far"][4] == found.longer("far")
-    assert rows["far"][6] == found.auroc(divided=True, group="far")
-    assert rows["known"][4:] == ("–", "–", "–")
+def test_magnitudes_are_compared_pair_by_pair(rng):
+    labels = np.repeat([0, 1, -1, -1], [40, 30, 20, 25])
+    groups = np.repeat(["a", "b", "near", "known"], [40, 30, 20, 25])
+    features = rng.normal(size=(115, 4)) * (1 + (groups == "near"))[:, None]
+    one = Outputs(
+        logits=features[:, :2], features=features, labels=labels, groups=groups
+    )
+    shown = report.feature_magnitudes(one, bins=10)
+    np.testing.assert_allclose(
+        shown.to_frame().groupby("group")["share"].sum(), np.ones(3)
+    )
+    length, top = np.linalg.norm(features, axis=1), features[:, :2].max(axis=1)
+    known = labels >= 0
+
+    def pairs(of, than):
+        return pytest.approx(
+            np.mean([(a > b) + (a == b) / 2 for a in of for b in than])
+        )
+
+    rows = {row[0]: row[1:] for row in shown.brief.rows}
+    for name, mine in (
+        ("near", groups == "near"),
+        ("unknown: known", groups == "known"),
+    ):
+        n, mean, median, longer, before, after = rows[name]
+        assert (n, mean) == (mine.sum(), pytest.approx(length[mine].mean()))
+        assert median == pytest.approx(np.median(length[mine]))
+        assert longer == pairs(length[mine], length[known])
+        assert before == pairs(top[known], top[mine])
+        assert after == pairs((top / length)[known], (top / length)[mine])
+    assert rows["known"][3:] == ("–", "–", "–")
+    bare = Outputs(features=features, labels=labels)
+    assert len(report.feature_magnitudes({"x": bare}).brief.header) == 5
 
 
 def test_rejection_counts_what_a_loop_counts():
@@ -88,7 +110,7 @@ def test_the_matrix_shows_classes_with_errors_that_occur():
     assert len(shown.columns["count"]) == (n + 1) ** 2
 
 
-ONE_SET = "scores must be one Scores, got dict. Show several"
+ONE_SET = "scores must be Scores, got dict"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +120,6 @@ ONE_SET = "scores must be one Scores, got dict. Show several"
         (lambda: report.per_class_rejection(TWO, 1.0), TypeError, ONE_SET),
         (lambda: report.confusion_matrix(TWO, 1.0), TypeError, ONE_SET),
         (lambda: report.confusion_regions(TWO, 1.0), TypeError, ONE_SET),
-        (lambda: report.histogram(scores(1), bins=0), ValueError, "bins must be"),
         (
             lambda: report.histogram(scores(1).take(scores(1).labels >= 0)),
             UndefinedMetricError,

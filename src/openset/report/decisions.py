@@ -1,30 +1,17 @@
-"""Displays of known classes and groups of unknowns: distributions and decisions."""
+"""Displays of decisions at a threshold: by class and group, and as matrices."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check
-from openset.magnitudes import KNOWN, FeatureMagnitudes, measure
 from openset.metrics import confusion
 from openset.metrics.intervals import wilson
-from openset.report.display import (
-    INK,
-    LIGHT,
-    PAGE,
-    Brief,
-    Display,
-    Panel,
-    as_columns,
-    key,
-    label,
-    readable,
-)
-from openset.scores import Scores
+from openset.report import display as d
+from openset.report.display import INK, LIGHT, Brief, Display, Panel, label, readable
+from openset.scores import Scores, need_scores
 
-Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 REGIONS = {
@@ -35,179 +22,8 @@ REGIONS = {
 }
 """The four regions of a confusion matrix, and what their scores mean."""
 
-_MANY = 5  # groups that are shown one by one
 _BARS = 16  # classes that are shown one by one, and groups
 _CLASSES = 14  # in a drawn matrix; those with fewest errors are one row
-_TRIM = 0.002
-
-
-def histogram(
-    scores: Scores, *, bins: int = 40, threshold: float | None = None
-) -> Display:
-    """Show the distribution of knownness: known samples, and each group of unknowns.
-
-    The bins of each group sum to 1, so that small groups are visible. The outermost 0.2
-    % of the samples, and infinite scores, are counted in the first and last bin.
-
-    Parameters
-    ----------
-    scores
-        One set of scores; without groups all unknowns form one. Of more than five
-        groups, the largest are shown and the rest are pooled.
-    bins
-        Number of bins.
-    threshold
-        Draw a line at this threshold.
-
-    Examples
-    --------
-    >>> one = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[3, 4, 1, 2])
-    >>> shown = histogram(one, bins=3)
-    >>> shown.columns["share"].tolist()
-    [0.0, 0.0, 1.0, 0.5, 0.5, 0.0]
-    """
-    caller = "report.histogram"
-    _one_set(caller, scores)
-    bins = _check.positive_int(caller, "bins", bins)
-    _check.both_sides(caller, scores.n_known, scores.n_unknown)
-    if threshold is not None:
-        threshold = _check.threshold(caller, threshold)
-    known = scores.known
-    values, groups = known[scores.is_unknown], np.full(scores.n_unknown, "")
-    if scores.groups is not None:
-        groups = scores.groups[scores.is_unknown].astype(str)
-    # A group of unknowns may be called "known": keep it apart from the known samples.
-    parts = {
-        "unknown" if name in {"", "unknown"} else f"unknown: {name}": values[
-            groups == name
-        ]
-        for name in np.unique(groups).tolist()
-    }
-    finite = known[np.isfinite(known)]
-    trim = _TRIM if finite.size > 500 else 0.0
-    shown = _largest(known[~scores.is_unknown], parts)
-    edges = _edges(finite, bins, trim)
-    quantiles = (0.05, 0.25, 0.5, 0.75, 0.95)
-    rows = tuple(
-        # "nearest": an infinite score has no interpolation
-        (name, v.size, *np.quantile(v, quantiles, method="nearest").tolist())
-        for name, v in shown.items()
-    )
-    header = ("group", "samples", *(f"{q:.0%} quantile" for q in quantiles))
-    return _histogram(
-        "Knownness by group", "knownness", shown, edges, Brief(header, rows), threshold
-    )
-
-
-def feature_magnitudes(outputs: Any, *, bins: int = 40) -> Display:
-    """Show feature magnitudes by group, and what dividing by them does.
-
-    The histogram shows whether unknown samples have larger feature magnitudes (L2
-    norms) than known ones; the short table has the AUROC of the largest logit, and of
-    the largest logit divided by the magnitude, as in PostMax.
-
-    Parameters
-    ----------
-    outputs
-        Labelled `Outputs` with features, or several by name; see
-        :func:`openset.magnitudes.measure`. Or its result.
-    bins
-        Number of bins of the histogram.
-
-    References
-    ----------
-    PostMax paper (ECCV 2024), figure 2.
-
-    Examples
-    --------
-    >>> from openset import Outputs
-    >>> f = [[1.0, 0.0], [2.0, 0.0], [3.0, 4.0], [0.0, 6.0]]
-    >>> one = Outputs(features=f, labels=[0, 0, -1, -1])
-    >>> shown = feature_magnitudes(one, bins=2)
-    >>> shown.columns["share"].tolist()
-    [1.0, 0.0, 0.0, 1.0]
-    """
-    bins = _check.positive_int("report.feature_magnitudes", "bins", bins)
-    found = outputs if isinstance(outputs, FeatureMagnitudes) else measure(outputs)
-    shown = _largest(found.of(KNOWN), {g: found.of(g) for g in found.groups[1:]})
-    has_logits = found.top_logits is not None
-    header = ["group", "samples", "mean", "median", "longer than known"]
-    header += ["AUROC max logit", "AUROC divided"] * has_logits
-    rows = []
-    for group in found.groups:
-        of = found.of(group)
-        more: list[Any] = ["–"] * (3 if has_logits else 1)
-        if group != KNOWN:
-            more = [found.longer(group)]
-            if has_logits:
-                more += [found.auroc(divided=d, group=group) for d in (False, True)]
-        rows.append((group, of.size, float(of.mean()), float(np.median(of)), *more))
-    return _histogram(
-        "Feature magnitudes",
-        "length of the feature",
-        shown,
-        _edges(found.lengths, bins, _TRIM),
-        Brief(tuple(header), tuple(rows)),
-    )
-
-
-def _largest(known: Floats, groups: Mapping[str, Floats]) -> dict[str, Floats]:
-    """Return the known values and those of the largest groups; the rest are one."""
-    order = sorted(groups, key=lambda name: -groups[name].size)
-    kept = order if len(order) <= _MANY else order[: _MANY - 1]
-    # In the order of their names: the same colours for every detector.
-    shown = {KNOWN: known} | {name: groups[name] for name in sorted(kept)}
-    rest = [groups[name] for name in order[len(kept) :]]
-    if rest:
-        shown[f"{len(rest)} other groups"] = np.concatenate(rest)
-    return shown
-
-
-def _edges(finite: Floats, bins: int, trim: float) -> Floats:
-    low, high = -0.5, 0.5
-    if finite.size:
-        low, high = np.quantile(finite, [trim, 1 - trim]).tolist()
-        if low == high:
-            low, high = low - 0.5, high + 0.5
-    return np.linspace(low, high, bins + 1)
-
-
-def _histogram(  # noqa: PLR0917
-    title: str,
-    x_label: str,
-    parts: Mapping[str, Floats],
-    edges: Floats,
-    brief: Brief,
-    threshold: float | None = None,
-) -> Display:
-    # Clip values to the ends: the last bin includes its right edge.
-    shares = {
-        name: np.histogram(np.clip(v, edges[0], edges[-1]), edges)[0] / v.size
-        for name, v in parts.items()
-    }
-
-    def draw(axes: Any) -> None:
-        for i, (name, share) in enumerate(shares.items()):
-            colour = LIGHT[i % len(LIGHT)]
-            named = key(f"{name} ({parts[name].size:,})")
-            axes.stairs(share, edges, fill=True, color=colour, alpha=0.14)
-            axes.stairs(share, edges, color=colour, linewidth=1.1, label=named)
-        if threshold is not None and np.isfinite(threshold):
-            axes.axvline(threshold, color=LIGHT[5], linestyle="--", label="threshold")
-        label(axes, x_label, "share of the group")
-        axes.set(xlim=(edges[0], edges[-1]), ylim=(0, None))
-
-    return Display(
-        title=title,
-        columns={
-            "group": np.repeat(list(parts), edges.size - 1),
-            "low": np.tile(edges[:-1], len(parts)),
-            "high": np.tile(edges[1:], len(parts)),
-            "share": np.concatenate(list(shares.values())),
-        },
-        brief=brief,
-        panels=(draw,),
-    )
 
 
 def per_class_rejection(
@@ -235,9 +51,8 @@ def per_class_rejection(
     >>> list(zip(shown.columns["name"].tolist(), shown.columns["rejected"].tolist()))
     [('cat', 1), ('dog', 0), ('unknown', 1)]
     """
-    caller = "report.per_class_rejection"
-    _one_set(caller, scores)
-    rejected = scores.known < _check.threshold(caller, threshold)
+    need_scores("report.per_class_rejection", scores)
+    rejected = scores.known < threshold
     # Known classes, then groups of unknowns, as one list of places.
     n_classes, groups = int(scores.classes[-1]) + 1, scores.unknown_groups
     place = np.array(scores.labels)
@@ -289,7 +104,7 @@ def per_class_rejection(
     fields = ("side", "name", "n", "rejected", "share", "low", "high")
     return Display(
         title="Rejection by class and group",
-        columns=as_columns(fields, rows),
+        columns=d.as_columns(fields, rows),
         brief=Brief(
             header,
             tuple((*row[:5], f"{row[5]:.3f} – {row[6]:.3f}") for row in rows),
@@ -394,17 +209,12 @@ def class_name(classes: Sequence[str], c: int) -> str:
     return str(classes[c]) if c < len(classes) else f"class {c}"
 
 
-def _one_set(caller: str, scores: Any) -> None:
-    remedy = "Show several one after the other"
-    _check.instance(caller, "scores", scores, Scores, rule="one Scores", remedy=remedy)
-
-
 def _matrices(
     caller: str, scores: Scores, threshold: float, classes: Sequence[str]
 ) -> dict[str, tuple[Ints, list[str]]]:
     """Return matrix and names of each region."""
-    _one_set(caller, scores)
-    whole = confusion(scores, _check.threshold(caller, threshold))
+    need_scores(caller, scores)
+    whole = confusion(scores, threshold)
     overall = whole.matrix
     outer = np.add.reduceat(
         np.add.reduceat(overall, [0, len(overall) - 1], 0), [0, len(overall) - 1], 1
@@ -464,7 +274,7 @@ def _matrix_panel(matrix: Ints, names: list[str], title: str = "") -> Panel:
             if count:
                 said = str(count) if count < 10_000 else f"{count / 1000:.0f}k"
                 size = "small" if len(said) < 4 and len(names) < 12 else "xx-small"
-                ink = PAGE if share[row, column] > 0.55 else INK
+                ink = d.PAGE if share[row, column] > 0.55 else INK
                 how = {"ha": "center", "va": "center", "color": ink, "fontsize": size}
                 axes.text(column, row, said, **how)
         shown = [readable(name, 18) for name in names]

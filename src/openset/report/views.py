@@ -1,0 +1,249 @@
+"""Figures of one problem, and of training, with their explanations."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+from openset.metrics import osa_optimum
+from openset.report import curves, decisions, explorer, histograms, settings
+from openset.report.display import Display, number_text, readable
+from openset.report.leaderboard import Board, PairTests, pair_tests
+from openset.report.read import Run, Study
+from openset.scores import Scores
+from openset.thresholds import operate
+
+MOST_METHODS = 5
+"""Largest number of methods in one figure."""
+
+MOST_REPEATS = 20
+"""Largest number of repeats behind the band of a curve."""
+
+Pairs = Sequence[tuple[Run, Scores]]
+
+_FOUR = ("inner_score", "outer_score", "halfpoint_score", "overall_score")
+_MATRIX = "True class by row, decision by column; shades are shares of the row."
+_BY_RULE = {"outer_score", "halfpoint_score", "halfpoint_k_plus_1", "overall_score"}
+
+
+class Figure(NamedTuple):
+    """A display with a sentence of explanation."""
+
+    display: Display
+    text: str
+
+
+class View(NamedTuple):
+    """Leaderboard, figures, matrix and tests of one problem."""
+
+    protocol: str
+    board: Board
+    figures: Sequence[Figure] = ()
+    about: str = ""
+    matrix: Figure | None = None
+    regions: Sequence[tuple[Any, ...]] = ()
+    tests: PairTests | None = None
+
+
+def has_both(scores: Scores) -> bool:
+    """Whether there are known and unknown samples, as every curve needs."""
+    return scores.n_known > 0 and scores.n_unknown > 0
+
+
+def chosen(runs: Sequence[Run], one: Board, pin: Sequence[str]) -> list[Run]:
+    """Choose methods for the figures, and the first repeat that most of them have."""
+    pinned = [name for name in one.methods if name in pin]
+    others = [name for name in one.methods if name not in pin]
+    shown = {*pinned, *others[: max(MOST_METHODS - len(pinned), 0)]}
+    repeats: dict[tuple[str, int, int, int], dict[str, Run]] = {}
+    for run in runs:
+        if run.method in shown and run.has_scores:
+            repeats.setdefault(run.place, {}).setdefault(run.method, run)
+    if not repeats:
+        return []
+    best = min(repeats, key=lambda repeat: (-len(repeats[repeat]), repeat))
+    return [repeats[best][name] for name in one.methods if name in repeats[best]]
+
+
+def view(protocol: str, one: Board, pairs: Pairs, runs: Sequence[Run]) -> View:
+    """Draw the figures of one problem; `pairs` are in the order to show."""
+    if not pairs:
+        return View(protocol, one)
+    first, scores = pairs[0]
+    threshold, at = first.cut, "at the threshold in use"
+    if threshold is None:
+        threshold = osa_optimum(scores).threshold
+        at = "at the best threshold for these samples (oracle)"
+    at = f"{readable(first.method)}, {at}, {number_text(threshold)}"
+    regions = decisions.confusion_regions(scores, threshold)
+    matrix = decisions.confusion_matrix(scores, threshold, classes=first.classes)
+    matrix = replace(matrix, title=regions.title)
+    about = f"{scores.n_known:,} known and {scores.n_unknown:,} unknown test samples"
+    is_one = len({run.place for run in runs}) == 1
+    if not is_one:
+        about += (
+            "; OSCR, ROC and risk over coverage are means over repeats, the other "
+            f"figures are of repeat {first.repeat}, seed {first.seed}"
+        )
+    if len(one.methods) > len(pairs):
+        about += f"; {len(pairs)} of {len(one.methods)} methods"
+    return View(
+        protocol,
+        one,
+        list(_figures(pairs, runs, threshold, at)),
+        about,
+        Figure(matrix, f"{at}. {_MATRIX}"),
+        regions.brief.rows,
+        # Over repeats the differences vary for other reasons than these samples.
+        pair_tests(pairs, one.columns[0]) if is_one else None,
+    )
+
+
+def _figures(
+    pairs: Pairs, runs: Sequence[Run], threshold: float, at: str
+) -> Iterator[Figure]:
+    table = {run.method: _repeats(run, own, runs) for run, own in pairs}
+    counts = sorted({len(one) for one in table.values()} - {1})
+    band = f" Mean over {' or '.join(map(str, counts))} repeats; the band is one "
+    band = (band + "standard deviation.") * bool(counts)
+    yield Figure(
+        curves.oscr(table),
+        "The share of known samples accepted with the right class, over the share of "
+        f"unknown samples accepted; the area is OpenAUC.{band}",
+    )
+    yield Figure(
+        curves.roc(table),
+        "The share of known samples accepted, whatever their class, over the share of "
+        f"unknown samples accepted; the area is AUROC.{band}",
+    )
+    yield Figure(
+        curves.risk_coverage(table),
+        "The share of errors among the accepted samples (wrong class, or unknown), "
+        "over the share of all samples accepted; the mean is AURC. It depends on how "
+        f"many of the test samples are unknown.{band}",
+    )
+    chosen = {r.method: r.threshold for r, _ in pairs if r.threshold is not None}
+    alphas = {run.alpha for run, _ in pairs}
+    text = "The diamond is the oracle: the best threshold for these samples."
+    text += " The star is the threshold in use, chosen on other data." if chosen else ""
+    yield Figure(
+        curves.osa_over_urr(
+            {run.method: own for run, own in pairs},
+            thresholds=chosen,
+            # the α of the study's own report
+            alpha=alphas.pop() if len(alphas) == 1 else None,
+        ),
+        text,
+    )
+    first, scores = pairs[0]
+    name = readable(first.method)
+    yield Figure(
+        curves.metric_against_unknown_tpr(scores),
+        f"{name}: the dot marks the best threshold by each metric. A metric whose dot "
+        "is far to the left prefers a threshold that accepts most unknowns (Fig. 1 of "
+        "the OpenAUC paper).",
+    )
+    for run, own in pairs[:2]:
+        values = histograms.histogram(own, threshold=run.cut)
+        yield Figure(
+            replace(values, title=f"{values.title}, {readable(run.method)}"),
+            "Distribution of knownness; the bars of each group sum to 1.",
+        )
+    yield Figure(
+        decisions.per_class_rejection(scores, threshold, classes=first.classes),
+        f"{at}: share of samples rejected. It should be low for known classes (above) "
+        "and high for unknown samples (below).",
+    )
+    yield from _over_alpha(first, scores)
+
+
+def _repeats(run: Run, scores: Scores, runs: Sequence[Run]) -> list[Scores]:
+    """Return the scores of every repeat of a method, this run's first."""
+    others = sorted(
+        (one for one in runs if one.method == run.method and one.has_scores),
+        key=lambda one: one.place,
+    )
+    found = (one.scores() for one in others if one.place != run.place)
+    return [scores, *islice(filter(has_both, found), MOST_REPEATS - 1)]
+
+
+def _over_alpha(run: Run, scores: Scores) -> Iterator[Figure]:
+    """Draw the effect of a wrong α, if calibration scores were saved."""
+    calibration = run.calibration()
+    if calibration is None or not has_both(calibration):
+        return
+    alphas = explorer.ALPHAS[5:100:5].tolist()
+    with suppress(ValueError):  # calibrated on the test samples: the checks say so
+        rows = [
+            {"alpha": one}
+            | operate(calibration, scores, alpha=one, alpha_test=0.5).to_dict()
+            for one in alphas
+        ]
+        text = (
+            "open-set accuracy on the test set, if the threshold is chosen with this "
+            "α, the expected share of known samples in operation."
+        )
+        yield Figure(settings.alpha_sweep(rows), f"{readable(run.method)}: {text}")
+
+
+def training(study: Study, headline: str) -> list[Figure]:
+    """Draw sensitivity and learning curves, if the runs have such data."""
+    parameters = sorted({name for run in study.runs for name in run.numbers})
+    figures = [f for name in parameters for f in _sensitivity(study, name, headline)]
+    # All detectors of one network have its curve: it is drawn once.
+    found: dict[str, dict[tuple[Any, ...], Any]] = {}
+    for run in study.runs:
+        if run.curve:
+            of_method = found.setdefault(run.trained, {})
+            of_method[run.protocol, run.repeat, run.seed] = run.curve
+    few = {name: list(of.values()) for name, of in islice(found.items(), MOST_METHODS)}
+    if not few:
+        return figures
+    n = len({run.protocol for run in study.runs if run.curve})
+    which = f"the runs of all {n} problems" if n > 1 else "runs"
+    text = f"Mean over {which}; the band is one standard deviation."
+    # What every record of a method has.
+    has = {
+        name: set.intersection(*(set(one) for run in own for one in run))
+        for name, own in few.items()
+    }
+    left_out = {"epoch", *_BY_RULE}
+    first = next(iter(few.values()))[0][0]
+    shared = [key for key in first if key in set.intersection(*has.values()) - left_out]
+    figures.append(Figure(settings.learning_curves(few, metrics=shared), text))
+    # Only methods that were published with a rule to reject samples have all four.
+    with_four = {name: own for name, own in few.items() if has[name] >= {*_FOUR}}
+    if with_four:
+        title = "Inner, Outer, Halfpoint and Overall over training"
+        shown = replace(settings.learning_curves(with_four, metrics=_FOUR), title=title)
+        text += (
+            " Samples are rejected by the rule each method was published with, as in "
+            "Fig. 6 of the class-imbalance paper."
+        )
+        missing = ", ".join(readable(name) for name in few if name not in with_four)
+        text += f" Without a published rule, and left out: {missing}." * bool(missing)
+        figures.append(Figure(shown, text))
+    return figures
+
+
+def _sensitivity(study: Study, parameter: str, headline: str) -> Iterator[Figure]:
+    """Draw the headline metric over a parameter, for the method that varies it most."""
+    families: dict[str, dict[str, dict[float, list[float]]]] = {}
+    for run in study.runs:
+        if parameter in run.numbers and headline in run.values:
+            values = families.setdefault(run.family, {})
+            of_protocol = values.setdefault(run.protocol or "all", {})
+            found = of_protocol.setdefault(run.numbers[parameter], [])
+            found.append(run.values[headline].value)
+    n = {name: len(set().union(*of.values())) for name, of in families.items()}
+    family = max(n, key=n.__getitem__, default="")
+    if n.get(family, 0) < 2:
+        return
+    few = dict(islice(families[family].items(), MOST_METHODS))
+    name, label = readable(parameter, 40), study.label(headline)
+    yield Figure(
+        settings.sensitivity(few, parameter=name, metric=label),
+        f"{readable(family)}: mean over repeats; the band is one standard deviation "
+        "(as in Fig. 2 of the OpenAUC paper).",
+    )

@@ -9,15 +9,13 @@ Something from outside the package can be named in three ways, wherever a name i
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache
 from importlib.metadata import (
     EntryPoint,
     PackageNotFoundError,
     entry_points,
-    packages_distributions,
-    version,
+    metadata,
 )
 from pathlib import Path
 from pkgutil import resolve_name
@@ -207,15 +205,11 @@ def is_built_in(value: Any) -> bool:
 
 def distribution(value: Any) -> str | None:
     """Return name and version of the installed package that has a value, if any."""
-    top, _, _ = reference(value).partition(":")[0].partition(".")
-    # An editable install lists no modules: try the name itself.
-    owner = top if top == "openset" else _owners().get(top, [top])[0]
-    with suppress(PackageNotFoundError):
-        return f"{owner} {version(owner)}"
-    return None
-
-
-_owners = cache(packages_distributions)  # reads all that is installed: half a second
+    try:
+        found = metadata(reference(value).partition(":")[0].partition(".")[0])
+    except PackageNotFoundError:
+        return None
+    return f"{found['Name']} {found['Version']}"
 
 
 def need_importable(value: Any, *, caller: str) -> str:
@@ -237,14 +231,12 @@ def need_importable(value: Any, *, caller: str) -> str:
 @contextmanager
 def searching(*folders: str | Path) -> Iterator[None]:
     """Temporarily search these folders for modules too, after all others."""
-    more = [str(folder) for folder in folders if str(folder) not in sys.path]
-    sys.path.extend(more)
+    before = list(sys.path)
+    sys.path += [str(one) for one in folders if str(one) not in before]
     try:
         yield
     finally:
-        for folder in more:
-            if folder in sys.path:
-                sys.path.remove(folder)
+        sys.path[:] = before
 
 
 def subclass_of(kind: type[Any], what: str) -> Callable[[str, Any], Any]:

@@ -3,7 +3,6 @@
 # No `__all__`: the API reference has `Outputs` on the page of `openset`, and the others
 # are for the package only.
 from openset.outputs.checks import leading_rows as leading_rows
-from openset.outputs.checks import named_layers as named_layers
 from openset.outputs.checks import need_same_classes as need_same_classes
 from openset.outputs.checks import picked as picked
 from openset.outputs.files import is_outputs as is_outputs

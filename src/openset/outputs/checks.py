@@ -58,11 +58,6 @@ def real_array(
     return _check.owned(array, values) if isinstance(array, np.ndarray) else array
 
 
-def named_layers(pairs: Any) -> tuple[tuple[str, int], ...]:
-    """Return the name and the number of columns of each layer."""
-    return tuple((str(name), int(width)) for name, width in pairs)
-
-
 def class_names(classes: Any, logits: Any) -> tuple[str, ...]:
     """Return the names of the classes; raise if one is missing.
 

@@ -14,7 +14,7 @@ from openset._types import ArtefactError
 
 PER_SAMPLE = ("logits", "features", "labels", "groups", "ids")
 ARRAYS = (*PER_SAMPLE, "weight", "bias")
-ABOUT = ("classes", "layers", "input_step")
+ABOUT = ("classes", "input_step")
 _CALLER = "Outputs.load"
 _META = "meta.json"
 _FILES = {_META, *(f"{name}.npy" for name in ARRAYS)}

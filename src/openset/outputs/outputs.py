@@ -86,7 +86,6 @@ class Outputs:
     classes: tuple[str, ...] = ()
     weight: Array | None = None
     bias: Array | None = None
-    layers: tuple[tuple[str, int], ...] = ()
     input_step: str = ""
     invalid: Invalid = "error"
 
@@ -101,7 +100,6 @@ class Outputs:
         classes: Any = (),
         weight: Any = None,
         bias: Any = None,
-        layers: Any = (),
         input_step: Any = "",
         invalid: Any = "error",
     ) -> None:
@@ -118,7 +116,6 @@ class Outputs:
             "classes": class_names(classes, logits),
             "weight": real_array("weight", weight, ndim=2),
             "bias": real_array("bias", bias, ndim=1),
-            "layers": tuple(layers),
             "input_step": str(input_step),
             "invalid": invalid,
         }

@@ -23,7 +23,7 @@ def made(folder, benchmark, *, leave_out=(), train=True):
         )
 
     for i, name in enumerate(benchmark.files()):
-        is_known = name == "known" or name in benchmark.shifted()
+        is_known = name == "known" or name in benchmark.files("shifted")
         shift = 1 if name == "known" else 0.7 if is_known else 0.1 * i
         if name not in leave_out:
             # Unknown samples with labels of their own, and without.

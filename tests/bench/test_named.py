@@ -1,7 +1,5 @@
-"""Benchmarks by name: definitions, scores against a plain computation, packing."""
+"""Benchmarks by name: definitions, scores against a plain computation."""
 
-import json
-import tarfile
 from dataclasses import replace
 
 import numpy as np
@@ -9,9 +7,7 @@ import pytest
 from sklearn import metrics as sk
 
 from openset import Outputs, datasets, detectors, protocols
-from openset._types import ArtefactError
 from openset.bench import named
-from openset.results import Results
 from tests.bench.made_outputs import made
 
 
@@ -47,7 +43,7 @@ def test_class_lists_agree_with_the_number_of_classes():
             n_known = len(one.protocol(group.name).known)
             wanted = 991 if one.name == "ssb:imagenet" else one.n_classes
             assert n_known == wanted
-    with pytest.raises(ValueError, match="openood:cifar10 has no class lists"):
+    with pytest.raises(ValueError, match="must be one with class lists"):
         named.load("openood:cifar10").protocol()
 
 
@@ -102,8 +98,6 @@ def test_lists_of_images_are_complete():
             assert listed.of
             assert listed.source
             assert name in one.files() or name.startswith("validation/")
-    with pytest.raises(ValueError, match="mnist-small has no lists of images"):
-        named.load("mnist-small").images("near/digits")
     with pytest.raises(ValueError, match=r"Benchmark.images: data must be .*'far/tin'"):
         named.load("openood:cifar10").images("far/tin")
 
@@ -182,7 +176,7 @@ def test_the_full_spectrum_counts_shifted_images_as_known(tmp_path):
     found = named.evaluate(one, tmp_path, {"maxlogit": detectors.make("maxlogit")})
     known = [
         Outputs.load(tmp_path / f"{name}.npz").logits.max(axis=1)
-        for name in ("known", *one.shifted())
+        for name in ("known", *one.files("shifted"))
     ]
     unknown = Outputs.load(tmp_path / "near/ninco.npz").logits.max(axis=1)
     everything = np.concatenate(known)
@@ -207,11 +201,10 @@ def test_missing_files_are_named_at_once_or_left_out(tmp_path, small):
     assert "notmnist" not in str(error.value)
     found = named.evaluate(small, tmp_path, partial=True)
     assert found.missing == ("near/digits", "far/omniglot")
-    heads = [found.header(column.name) for column in found.columns()]
-    assert heads == ["far*", "notmnist"]
+    assert [column.name for column in found.columns()] == ["far*", "notmnist"]
     assert "with others: no near/digits, far/omniglot." in found.to_markdown()
     (tmp_path / "known.npz").unlink()
-    with pytest.raises(FileNotFoundError, match=r"known\.npz and at least one"):
+    with pytest.raises(FileNotFoundError, match=r"one without known\.npz"):
         named.evaluate(small, tmp_path, partial=True)
 
 
@@ -223,72 +216,11 @@ def test_outputs_that_do_not_fit_are_named(tmp_path, small):
     assert {row.detector for row in rows} == {"msp", "maxlogit"}
     known = Outputs.load(tmp_path / "known.npz")
     known.as_unknown().save(tmp_path / "known.npz")
-    with pytest.raises(ValueError, match=r"known\.npz must be labelled .* label -1"):
+    with pytest.raises(ValueError, match=r"known\.npz must be labelled"):
         named.evaluate(small, tmp_path)
     Outputs(logits=np.eye(3), labels=range(3)).save(tmp_path / "known.npz")
-    with pytest.raises(ValueError, match=r"outputs of 6 classes .* got 3 classes"):
+    with pytest.raises(ValueError, match=r"of 6 classes .* got 3 classes"):
         named.evaluate(small, tmp_path)
-
-
-def test_packed_outputs_give_the_same_results(tmp_path, small):
-    folder = made(tmp_path / "net", small)
-    (folder / "notes.txt").write_text("not part of it")
-    first = named.pack(small, folder, tmp_path / "a.tar").read_bytes()
-    assert first == named.pack(small, folder, tmp_path / "b.tar").read_bytes()
-    with tarfile.open(tmp_path / "a.tar") as tar:
-        assert "notes.txt" not in tar.getnames()
-        manifest = json.load(tar.extractfile("manifest.json"))
-    assert manifest["files"]["far/notmnist.npz"]["n"] == 42
-    wanted = named.evaluate(small, folder)
-    with named.folder_of(small, tmp_path / "a.tar") as unpacked:
-        found = named.evaluate(small, unpacked)
-    assert list(found.results) == list(wanted.results)
-    found.results.save(tmp_path / "r.csv")
-    assert list(Results.load(tmp_path / "r.csv")) == list(wanted.results)
-
-
-def test_damaged_or_foreign_packs_are_refused(tmp_path, small):
-    path = named.pack(small, made(tmp_path / "net", small), tmp_path / "a.tar")
-    other = named.load("openood:cifar10")
-    with (
-        pytest.raises(ValueError, match="outputs of openood:cifar10, got mnist-small"),
-        named.folder_of(other, path),
-    ):
-        pass
-    content = bytearray(path.read_bytes())
-    with tarfile.open(path) as tar:
-        content[tar.getmember("known.npz").offset_data + 200] ^= 1
-    path.write_bytes(content)
-    with (
-        pytest.raises(ArtefactError, match=r"damaged: known\.npz"),
-        named.folder_of(small, path),
-    ):
-        pass
-    with tarfile.open(path, "w") as tar:
-        tar.add(tmp_path / "net" / "known.npz", "known.npz")
-    with (
-        pytest.raises(ArtefactError, match=r"has no manifest\.json"),
-        named.folder_of(small, path),
-    ):
-        pass
-
-
-def test_a_manifest_cannot_name_files_elsewhere(tmp_path, small):
-    manifest = {
-        "kind": "openset.NamedOutputs",
-        "schema": 1,
-        "benchmark": "mnist-small",
-        "model": "../..",
-        "files": {"../outside.npz": {"sha256": ""}},
-    }
-    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
-    with tarfile.open(tmp_path / "a.tar", "w") as tar:
-        tar.add(tmp_path / "manifest.json", "manifest.json")
-    with (
-        pytest.raises(ArtefactError, match="damaged"),
-        named.folder_of(small, tmp_path / "a.tar"),
-    ):
-        pass
 
 
 @pytest.mark.parametrize(
@@ -297,14 +229,8 @@ def test_a_manifest_cannot_name_files_elsewhere(tmp_path, small):
 def test_a_file_under_two_names_is_refused(tmp_path, small, one, other):
     made(tmp_path, small)
     (tmp_path / f"{other}.npz").write_bytes((tmp_path / f"{one}.npz").read_bytes())
-    with pytest.raises(ValueError, match=rf"{one}\.npz and .*{other}\.npz must be out"):
+    with pytest.raises(ValueError, match=rf"the same in {one} and {other}"):
         named.evaluate(small, tmp_path, {"msp": detectors.MSP()})
-
-
-def test_detectors_without_names_are_refused(tmp_path, small):
-    made(tmp_path, small)
-    with pytest.raises(TypeError, match="recipes must be detectors by name, got list"):
-        named.evaluate(small, tmp_path, [detectors.MSP()])
 
 
 def test_other_numbers_of_samples_than_the_benchmark_has_are_noted(tmp_path, small):

@@ -12,6 +12,7 @@ networks.py        networks are trained, and their outputs saved
 cells.py           a detector on the outputs of a network: threshold, metrics
 dependencies.py    hashes of plug-ins and data files: what changed is done again
 named.py           benchmarks by name
+definitions.py     what they are
 =================  ==================================================================
 
 Needs the extra `bench` (pydantic, pyyaml); a Ray cluster needs `cluster`.

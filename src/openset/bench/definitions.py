@@ -1,37 +1,33 @@
-"""Definitions of benchmarks, one TOML file each."""
+"""Definitions of named benchmarks, each a file in ``definitions/``.
+
+A definition says which classes are known, which data sets are unknown and in which
+role, and which metrics are reported with known or unknown as the positive class.
+"""
 
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
-from typing import Any, Literal
+from importlib import resources
+from typing import Any
 
 from openset import _check, metrics, protocols
-from openset.bench.named._image_lists import Listed, lists_of
 from openset.metrics import Metric
 from openset.protocols import Protocol
 
-_FOLDER = "definitions"
-
-Role = Literal["unknown", "shifted"]
+_HERE = resources.files("openset.bench")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Group:
-    """Data sets with the same role, and the name of their folder.
+    """Data sets with the same role: what each is, by the name of its file.
 
-    Parameters
-    ----------
-    role
-        ``"unknown"``: samples of no known class. ``"shifted"``: known classes in other
-        images (corrupted, redrawn); they count as known in the full-spectrum columns.
-    data
-        What each data set is, by the name of its file.
+    Those of the role "unknown" are of no known class; "shifted" are known classes in
+    other images (corrupted, redrawn), known in the full-spectrum columns.
     """
 
     name: str
-    role: Role
+    role: str
     data: Mapping[str, str]
 
 
@@ -44,13 +40,24 @@ class Published:
     values: Mapping[str, Mapping[str, float]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class Listed:
+    """The images of one data set that a benchmark uses, by number (``3-5 8``).
+
+    `file` is the path of an image in the folder of the data set, with ``{}`` for its
+    number; `source` the list that the benchmark's authors publish.
+    """
+
+    of: str
+    file: str
+    n_images: int
+    source: str
+    numbers: str
+
+
 @dataclass(frozen=True)
 class Column:
-    """A column of the table: the mean over some data sets.
-
-    `of` are the problems it is the mean of, such as ``near/cifar100``; those of the
-    full spectrum are ``fs-near/ninco``.
-    """
+    """A column of the table: the mean over some problems, such as ``near/cifar100``."""
 
     name: str
     of: tuple[str, ...]
@@ -60,7 +67,8 @@ class Column:
 class Benchmark:
     """One benchmark: what is known and unknown, metrics, and what was published.
 
-    `sizes` are the numbers of samples of its files, where they are a public fact.
+    `sizes` are the numbers of samples of its files, where they are a public fact;
+    `shown` are the metrics of its table.
 
     Examples
     --------
@@ -90,44 +98,31 @@ class Benchmark:
     splits: Mapping[str, str] | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
 
-    def files(self) -> tuple[str, ...]:
-        """Return the files of outputs it needs, without ending."""
-        return ("known", *(f"{g.name}/{data}" for g in self.groups for data in g.data))
-
-    def problems(self) -> dict[str, tuple[str, str, bool]]:
-        """Return group, data set and whether it is of the full spectrum, by name."""
-        found = {}
-        spectra = (False, True) if self.shifted() else (False,)
-        for is_full in spectra:
-            for group in self.groups:
-                if group.role == "unknown":
-                    start = "fs-" * is_full + group.name
-                    for data in group.data:
-                        found[f"{start}/{data}"] = (group.name, data, is_full)
-        return found
-
-    def shifted(self) -> tuple[str, ...]:
-        """Return the files of known classes under a covariate shift."""
-        return tuple(
+    def files(self, role: str = "") -> tuple[str, ...]:
+        """Return the files of outputs it needs, without ending; or those of a role."""
+        found = [
             f"{group.name}/{data}"
             for group in self.groups
-            if group.role == "shifted"
+            if role in {"", group.role}
             for data in group.data
-        )
+        ]
+        return tuple(found) if role else ("known", *found)
 
     def columns(self) -> tuple[Column, ...]:
-        """Return the columns of the table: groups first, then each data set."""
-        problems = self.problems()
-        grouped: dict[str, list[str]] = {}
-        for problem in problems:
+        """Return the columns of the table: groups first, then each data set.
+
+        Of the full spectrum, with shifted images as known ones, there are groups only.
+        """
+        plain, grouped = self.files("unknown"), dict[str, list[str]]()
+        spectra = ("", "fs-") if self.files("shifted") else ("",)
+        for problem in (f"{start}{file}" for start in spectra for file in plain):
             grouped.setdefault(problem.partition("/")[0], []).append(problem)
         means = [Column(name, tuple(of)) for name, of in grouped.items()]
-        # A group of one data set is shown once. The data sets of the full spectrum are
-        # in the results only: the table would be too wide.
+        # A group of one data set is shown once.
         single = [
-            Column(data, (problem,))
-            for problem, (group, data, is_full) in problems.items()
-            if not is_full and len(grouped[group]) > 1
+            Column(file.partition("/")[2], (file,))
+            for file in plain
+            if len(grouped[file.partition("/")[0]]) > 1
         ]
         return (*means, *single)
 
@@ -140,10 +135,8 @@ class Benchmark:
         Protocol(cub/Hard, known=100, unknown=34, unused=66, openness=0.075, ...)
         """
         if not self.split_of:
-            msg = f"Benchmark.protocol: {self.name} has no class lists here"
-            raise ValueError(msg)
-        chosen = (self.splits or {}).get(group, split)
-        return protocols.published(self.split_of, chosen)
+            _check.fail("Benchmark.protocol", self.name, "one with class lists", "none")
+        return protocols.published(self.split_of, (self.splits or {}).get(group, split))
 
     def lists(self) -> dict[str, Listed]:
         """Return the lists of images that come with the package, by data set.
@@ -154,7 +147,9 @@ class Benchmark:
         >>> {name: one.n_images for name, one in found.items()}
         {'near/tin': 7793, 'validation/tin': 1000}
         """
-        return dict(lists_of(self.name))
+        file = _HERE / "lists" / f"{self.name.replace(':', '-')}.toml"
+        found = tomllib.loads(file.read_text("utf-8")) if file.is_file() else {}
+        return {name: Listed(**one) for name, one in found.items()}
 
     def images(self, data: str) -> tuple[str, ...]:
         """Return which images of a data set it uses, if they are listed here.
@@ -167,11 +162,12 @@ class Benchmark:
         ('val/images/val_0.JPEG', 'val/images/val_1.JPEG')
         """
         found = self.lists()
-        if not found:
-            msg = f"Benchmark.images: {self.name} has no lists of images here"
-            raise ValueError(msg)
         _check.one_of("Benchmark.images", "data", data, list(found))
-        return found[data].paths()
+        numbers: list[int] = []
+        for word in found[data].numbers.split():
+            first, _, last = word.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+        return tuple(found[data].file.format(number) for number in numbers)
 
 
 def names() -> list[str]:
@@ -199,13 +195,9 @@ def load(name: str) -> Benchmark:
 
 @cache
 def _all() -> dict[str, Benchmark]:
-    folder = files("openset.bench.named") / _FOLDER
-    texts = [
-        file.read_text(encoding="utf-8")
-        for file in folder.iterdir()
-        if file.name.endswith(".toml")
-    ]
-    made = [_parsed(tomllib.loads(text)) for text in texts]
+    folder = (_HERE / "definitions").iterdir()
+    files = (file for file in folder if file.name.endswith(".toml"))
+    made = [_parsed(tomllib.loads(file.read_text("utf-8"))) for file in files]
     return {one.name: one for one in made}
 
 
@@ -216,22 +208,16 @@ def _parsed(given: dict[str, Any]) -> Benchmark:
     return Benchmark(
         **given,
         groups=tuple(Group(name=name, **group) for name, group in groups.items()),
-        metrics=tuple(_metric(**row) for row in rows),
+        metrics=tuple(map(_metric, rows)),
         shown=tuple(row["key"] for row in rows if row.get("shown", True)),
         published=tuple(Published(**row) for row in published),
     )
 
 
-def _metric(
-    *,
-    key: str,
-    of: str = "",
-    short: str = "",
-    params: Mapping[str, Any] | None = None,
-    shown: bool = True,  # noqa: ARG001  # read by the caller
-) -> Metric:
-    """Return a row of the table of metrics, perhaps with the benchmark's parameters."""
-    row = metrics.get(of or key)
-    if params is not None:
-        row = replace(row, key=key, label=short, params=params)
-    return replace(row, short=short or row.short)
+def _metric(row: Mapping[str, Any]) -> Metric:
+    """Return a row of the table of metrics, perhaps with parameters and a name."""
+    made = metrics.get(row.get("of") or row["key"])
+    short = row.get("short", made.short)
+    if "params" in row:
+        made = replace(made, key=row["key"], label=short, params=row["params"])
+    return replace(made, short=short)

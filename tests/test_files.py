@@ -5,7 +5,6 @@ import os
 import stat
 import subprocess
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -78,34 +77,6 @@ def test_a_lock_dies_with_the_process_that_holds_it(tmp_path, holder):
     holder.wait()
     assert path.exists()
     with _locks.locked(path, busy="somebody is at it"):
-        pass
-
-
-def test_two_threads_never_hold_a_lock_at_once(tmp_path):
-    inside, most = [], []
-    barrier = threading.Barrier(4)
-
-    def work():
-        barrier.wait()
-        for _ in range(10):
-            with _locks.locked(tmp_path / "lock"):
-                inside.append(1)
-                threading.Event().wait(0.0005)  # gives the others a chance to break in
-                most.append(len(inside))
-                inside.pop()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert most == [1] * 40
-
-
-def test_an_error_inside_releases_the_lock(tmp_path):
-    with pytest.raises(KeyError), _locks.locked(tmp_path / "lock"):
-        raise KeyError
-    with _locks.locked(tmp_path / "lock", busy="still held"):
         pass
 
 

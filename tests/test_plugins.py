@@ -2,7 +2,6 @@
 
 import sys
 
-import numpy as np
 import pytest
 
 from openset import ArtefactError, _plugins
@@ -35,13 +34,6 @@ def test_a_name_stands_for_one_thing(registry):
     with pytest.raises(ValueError, match=r"not taken, got 'cat', which is .*:Cat"):
         registry.register("cat", Dog)
     assert registry["cat"] is Cat
-
-
-def test_what_was_tried_in_a_notebook_may_move_to_a_module(registry):
-    tried = type("Dog", (Animal,), {"__module__": "__main__"})
-    registry.register("dog", tried)
-    registry.register("dog", Dog)
-    assert registry["dog"] is Dog
 
 
 @pytest.mark.parametrize("name", ["", "Cat", "a cat", "a:b", "a,b", 3])
@@ -118,17 +110,6 @@ def test_what_nobody_can_import_is_said():
         with pytest.raises(ValueError, match="could not be loaded again: it is defin"):
             _plugins.need_importable(one, caller="test")
     assert _plugins.need_importable(Cat, caller="test") == f"{__name__}:Cat"
-
-
-def test_a_package_is_named_with_its_version():
-    assert _plugins.distribution(np.ndarray) == f"numpy {np.__version__}"
-    assert _plugins.distribution(Cat) is None
-
-
-def test_folders_are_searched_last_and_forgotten(tmp_path):
-    with _plugins.searching(tmp_path):
-        assert sys.path[-1] == str(tmp_path)
-    assert str(tmp_path) not in sys.path
 
 
 def test_entry_points_are_loaded_when_they_are_named(tmp_path):

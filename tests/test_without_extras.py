@@ -52,15 +52,3 @@ def test_other_failures_stay(rules, monkeypatch):
     monkeypatch.setattr(rules, "ABSENT", {"numpy"})  # something else
     with pytest.raises(ModuleNotFoundError, match="surely_absent"):
         run(rules, by_name)
-
-
-def test_our_own_code_names_the_extra(rules, monkeypatch, tmp_path):
-    monkeypatch.setattr(rules, "HERE", tmp_path)
-    (tmp_path / "src").mkdir()
-    path = tmp_path / "src" / "careless.py"
-    path.write_text("def work():\n    import surely_absent\n")
-    spec = importlib.util.spec_from_file_location("careless", path)
-    careless = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(careless)
-    with pytest.raises(ModuleNotFoundError, match="surely_absent"):
-        run(rules, careless.work)

@@ -4,7 +4,7 @@ Beside a CPU build of torch the usual wheel of torchvision lacks two operators, 
 import fails. Nothing here calls them, but torchvision, timm, torchmetrics and
 pytorch-ood are wanted as oracles and neighbours. Only tests that ask for it
 (`import_torchvision`) declare the operators, in their own process: what a user meets
-there is tested in processes without (`tests/unit/integrations/test_imports.py`).
+there is tested in processes without (`tests/integrations/test_imports.py`).
 """
 
 import functools

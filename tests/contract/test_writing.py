@@ -14,18 +14,11 @@ SAFE = {"replacing", "replacing_folder", "write", "put"}
 EXCEPTIONS = {
     ("_io.py", "write"): "opens the temporary file",
     ("_npz.py", "save"): "in _io.write, or into memory",
-    ("bench/_log_cells.py", "log_cells"): "an empty file as a mark",
-    ("bench/_test_splits.py", "save"): "into the temporary folder of a network",
-    ("bench/_worker.py", "_marked"): "a mark that only says what is running",
-    ("extract/data.py", "_unpacked"): "into a temporary folder",
     ("extract/loop.py", "gather"): "into a temporary folder",
     ("extract/loop.py", "append"): "into a temporary folder",
     ("extract/loop.py", "put_header"): "into a temporary folder",
     ("outputs/files.py", "write"): "into a temporary folder",
     ("report/display.py", "_drawn"): "into memory",
-    ("cli/_compare_runs.py", "_show_boards"): "to_csv returns text",
-    ("reproduce/_scale.py", "_write"): "drawn data of a benchmark, deleted after it",
-    ("serve/_responses.py", "written"): "into memory",
     ("train/run.py", "_write_line"): "a line more of a log",
     ("stats/boards.py", "save"): "text of a table; written by _io.write",
 }

@@ -77,10 +77,6 @@ def test_such_a_sample_is_refused_by_its_row(row):
     assert pickle.loads(pickle.dumps(error.value)).rows == (1,)  # noqa: S301
 
 
-def test_one_logit_is_largest_even_if_it_is_infinite():
-    assert len(Outputs(logits=[[-INF], [INF]])) == 2
-
-
 def test_a_file_with_such_a_sample_is_refused_or_kept(tmp_path):
     kept = Outputs(logits=ROWS, invalid="keep")
     for path in (kept.save(tmp_path / "some.npz"), kept.save(tmp_path / "folder")):
@@ -130,10 +126,3 @@ def test_kept_samples_are_not_used_in_silence(use, known, spoilt):
     words = "must be without invalid samples, got 1, first in row 7.*invalid='reject'"
     with pytest.raises(InvalidSamplesError, match=words):
         USES[use](spoilt, known)
-
-
-def test_without_the_invalid_samples_they_are_like_others(known, spoilt):
-    left = spoilt.take(~spoilt.is_invalid)
-    need_outputs("test", "left", left)
-    expected = detectors.MSP().fit(known).known(known.take(np.arange(120) != 7))
-    assert_array_equal(detectors.MSP().fit(known).known(left), expected)

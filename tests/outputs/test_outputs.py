@@ -8,7 +8,6 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from openset import Outputs
-from openset.outputs import leading_rows
 from tests.extras import array_api_strict, pandas, torch
 
 RNG = np.random.default_rng(0)
@@ -82,17 +81,6 @@ def test_changing_the_callers_array_changes_no_outputs(name):
             getattr(one, name)[0] = 0
 
 
-def test_views_of_writeable_memory_and_labels_of_tensors_are_copied():
-    base = np.concatenate([LOGITS, LOGITS])
-    view = base[:4]
-    view.flags.writeable = False  # read-only itself, but its base is not
-    labels = torch.tensor([0, 1, 2, -1])
-    outputs = Outputs(logits=view, labels=labels)
-    base[:], labels[:] = NAN, 0
-    assert_array_equal(outputs.logits, LOGITS)
-    assert outputs.labels.tolist() == [0, 1, 2, -1]
-
-
 def test_memory_that_nobody_can_change_is_not_copied(tmp_path):
     outputs = Outputs(**everything())
     again = Outputs(**{name: getattr(outputs, name) for name in everything()})
@@ -126,14 +114,6 @@ def test_what_it_holds_is_shown():
         "Outputs(n=4, logits=(4, 3) float32, features=(4, 2) float32, head, groups=2, "
         "numpy)"
     )
-
-
-def test_the_number_of_classes_comes_from_logits_head_or_names():
-    bare = {"features": FEATURES, "labels": [0, 0, 1, -1]}
-    assert Outputs(**GOOD).n_classes == 3
-    assert Outputs(**bare, weight=np.ones((5, 2))).n_classes == 5
-    assert Outputs(**bare, classes=["a", "b"]).n_classes == 2
-    assert Outputs(**bare).n_classes is None
 
 
 @pytest.mark.parametrize("kind", [list, np.array, pandas.Series, pandas.Categorical])
@@ -232,11 +212,6 @@ def test_one_logit_for_two_classes_takes_two_columns():
     logits = np.stack([-z, z], axis=1) / 2
     odds = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     assert_allclose(odds[:, 1], 1 / (1 + np.exp(-z)))
-
-
-def test_rows_on_a_device_are_not_waited_for():
-    assert leading_rows(torch.zeros(9, 3)).shape == (9, 3)
-    assert leading_rows(torch.zeros(9, 3, device="meta")) is None
 
 
 def test_columns_of_a_table_are_in_the_order_of_the_classes():

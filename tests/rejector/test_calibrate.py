@@ -82,47 +82,6 @@ def test_calibration_sorts_its_scores_once(objective, groups):
         assert sorted_scores(lambda sort=sort: sort(values)) == N
 
 
-@pytest.mark.parametrize(
-    ("decimals", "groups", "weight"),
-    [(None, (), None), (0, ("a", "b", "c"), "counts"), (None, ("a", "b", "c"), 0.3)],
-)
-def test_the_report_is_what_counting_sample_by_sample_gives(decimals, groups, weight):
-    fitted = detectors.MaxLogit().fit(drawn(200, seed=1))
-    known = drawn(200, seed=2, decimals=decimals)
-    surrogate = drawn(150, unknown=True, groups=groups, seed=3, decimals=decimals)
-    rejector = Rejector.calibrate(
-        fitted, known=known, surrogate=surrogate, alpha=weight
-    )
-    found, value = rejector.report, rejector.threshold.value
-    k, u = fitted.known(known), fitted.known(surrogate)
-    is_right = known.logits.argmax(axis=1) == known.labels
-
-    def osa(threshold, alpha, unknown=u):
-        hits = np.count_nonzero(is_right & (k >= threshold)) / k.size
-        return alpha * hits + (1 - alpha) * np.count_nonzero(unknown < threshold) / len(
-            unknown
-        )
-
-    cuts = [*np.unique([*k, *u]).tolist(), np.inf]
-    share = k.size / (k.size + u.size)
-    alpha = {None: 0.5, "counts": share}.get(weight, weight)
-    assert rejector.threshold.alpha == alpha
-    assert f"alpha {alpha:g}" in str(rejector.threshold)
-    best = max(osa(cut, alpha) for cut in cuts)
-    assert osa(value, alpha) == pytest.approx(best, abs=1e-12)
-    assert found.osa == pytest.approx(best, abs=1e-12)
-    assert found.rates.tpr == np.mean(k >= value)
-    assert found.rates.accuracy == is_right.mean()
-    names = surrogate.groups if groups else np.full(u.size, "all")
-    assert [row["group"] for row in found.groups] == sorted(set(names))
-    for row in found.groups:
-        mine = u[names == row["group"]]
-        assert (row["n"], row["urr"]) == (mine.size, np.mean(mine < value))
-        assert row["osa"] == pytest.approx(osa(value, alpha, mine), abs=1e-12)
-        of_group = max(osa(cut, alpha, mine) for cut in cuts)
-        assert row["best"] == pytest.approx(of_group, abs=1e-12)
-
-
 @pytest.mark.parametrize("n", [1, 2, 7, 1025, 1026, 3000])
 def test_the_reference_holds_evenly_spaced_scores(n):
     fitted = detectors.MaxLogit().fit(drawn(200, seed=1))
@@ -170,16 +129,6 @@ def test_unknowns_may_be_among_the_known_unlabelled_and_in_several_sets(fitted):
         {"surrogate": halves},
     ):
         assert data.calibrated(fitted, **given).threshold == expected
-
-
-def test_a_knowns_only_objective_needs_no_surrogate(fitted):
-    options = {"objective": "conformal", "error_rate": 0.05, "surrogate": None}
-    made, caught = cautioned(fitted, **options)
-    rejected = (made.predict(data.drawn(3000, seed=9)) == -1).mean()
-    assert rejected == pytest.approx(0.05, abs=0.04)
-    assert "unknown" not in made.reference
-    assert "CAL010" in made.report.codes
-    assert any(str(one.message).startswith("CAL010") for one in caught)
 
 
 def test_bad_calibration_data_are_named(fitted):
@@ -269,19 +218,6 @@ def test_with_the_training_data_known_classes_are_left_out(fitted):
         cautioned(fitted, known=alone, train=one)[0] for one in (train, None)
     )
     assert found.report.to_dict() == plain.report.to_dict()
-
-
-def test_the_weight_of_the_report_is_that_of_the_threshold(fitted):
-    test = Outputs.concat(
-        [data.drawn(90, seed=4), data.drawn(30, seed=5, unknown=True)]
-    )
-    for alpha, used in ((None, 0.5), (0.7, 0.7), ("counts", 200 / 300)):
-        made = data.calibrated(
-            fitted, alpha=alpha, surrogate=data.drawn(100, seed=3, unknown=True)
-        )
-        assert made.threshold.alpha == used
-        assert made.operate(test).alpha_test == used
-        assert made.operate(test, alpha="counts").alpha_test == 0.75
 
 
 def test_what_a_rejector_shows_of_its_calibration_cannot_be_written_over():

@@ -8,8 +8,7 @@ import shutil
 import numpy as np
 import pytest
 
-from openset import ArtefactError, Rejector, detectors, thresholds
-from openset.rejector.files import check_destination
+from openset import ArtefactError, Rejector, detectors
 from tests.killing import CHANGES, die_before_change, is_killed
 from tests.rejector.data import calibrated, drawn
 
@@ -92,35 +91,6 @@ def test_what_is_loaded_is_what_was_saved(tmp_path):
         np.testing.assert_array_equal(again.fitted.seen[name], hashes)
 
 
-@pytest.mark.parametrize("name", ["msp", "openmax", "osnn", "combined"])
-def test_detectors_of_every_make_survive(name, tmp_path):
-    if name == "combined":
-        msp = detectors.MSP().fit()
-        fitted = detectors.combine([msp], reference=[msp.known(drawn(80, seed=5))])
-    else:
-        fitted = detectors.make(name).fit(drawn(300, seed=1))
-    made = calibrated(fitted)
-    assert is_same(Rejector.load(made.save(tmp_path / name)), made)
-
-
-@pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_infinite_thresholds_survive(value, tmp_path):
-    chosen = thresholds.Threshold(
-        value=value,
-        method="mine",
-        target=None,
-        n=(80, 80),
-        interval=(-np.inf, np.inf),
-        rate=("none", 0.0, None),
-    )
-    made = calibrated(
-        detectors.MSP().fit(), objective=lambda _: chosen, accept_risk=True
-    )
-    again = Rejector.load(made.save(tmp_path / "r"))
-    assert again.threshold.value == value
-    assert (again.predict(NEW) != -1).all() == (value < 0)
-
-
 def test_the_folder_says_what_it_is_and_holds_nothing_else(saved):
     manifest = json.loads((saved / "manifest.json").read_text())
     assert (manifest["kind"], manifest["schema"]) == ("openset.Rejector", 1)
@@ -131,17 +101,6 @@ def test_the_folder_says_what_it_is_and_holds_nothing_else(saved):
     assert manifest["state"] == {"file": state.name, "sha256": digest}
     assert state.name == f"state-{digest[:16]}.npz"
     assert sorted(p.name for p in saved.iterdir()) == ["manifest.json", state.name]
-
-
-def test_only_a_new_folder_or_that_of_a_rejector_is_taken(tmp_path, saved):
-    (tmp_path / "empty").mkdir()
-    assert is_same(Rejector.load(OLD.save(tmp_path / "empty")), OLD)
-    check_destination(saved)
-    (tmp_path / "cat.txt").write_text("meow")
-    for place in (tmp_path, tmp_path / "cat.txt"):
-        with pytest.raises(ValueError, match=r"Rejector\.save: folder must be a new"):
-            OLD.save(place)
-    assert (tmp_path / "cat.txt").read_text() == "meow"
 
 
 def text_of(change):

@@ -71,18 +71,3 @@ def test_logits_may_be_scaled_shifted_and_rounded():
     scaled = Outputs(logits=logits.astype(np.float16), features=new.features)
     assert not is_warned(rejector(), scaled)
     assert not is_warned(rejector(), Outputs(features=new.features, logits=logits * 0))
-
-
-def test_a_head_that_does_not_fit_its_logits_is_not_kept():
-    known = network(300, 2)
-    odd = Outputs(
-        features=known.features,
-        logits=-np.abs(np.asarray(known.logits)),
-        labels=known.labels,
-        weight=known.weight,
-        bias=known.bias,
-    )
-    made = calibrated(
-        detectors.MSP().fit(), known=odd, objective="at_tpr", surrogate=None
-    )
-    assert "weight" not in made.network

@@ -47,14 +47,6 @@ def test_decisions_are_the_class_or_minus_one(rejector):
     assert str(rejector.threshold) in repr(rejector)
 
 
-def test_typical_is_uniform_for_knowns_and_small_for_unknowns(rejector):
-    known = rejector.typical(drawn(2000, seed=5))
-    unknown = rejector.typical(drawn(2000, seed=6, unknown=True))
-    assert 0 <= known.min() <= known.max() <= 1
-    assert known.mean() == pytest.approx(0.5, abs=0.06)
-    assert unknown.mean() < 0.3
-
-
 def test_it_moves_to_torch_and_decides_the_same(rejector):
     arrays = {"logits": NEW.logits, "features": NEW.features}
     tensors = Outputs(**{n: torch.as_tensor(np.array(a)) for n, a in arrays.items()})
@@ -168,39 +160,6 @@ def test_invalid_samples_are_rejected_and_the_others_answered_as_if_alone(name):
         with pytest.raises(InvalidSamplesError) as caught:
             made.decide(Outputs(logits=new.logits, features=new.features))
         assert caught.value.rows == (ROW,)
-
-
-def test_an_error_is_the_default():
-    made, new = rejector_of("msp"), spoilt((ROW, *BAD["NaN in a logit"]))
-    for call in (made.decide, made.predict, made.score, made.known, made.typical):
-        with pytest.raises(InvalidSamplesError, match=f"got 1, first in row {ROW}"):
-            call(new)
-    assert made.predict(new, invalid="reject")[ROW] == -1
-
-
-def test_invalid_samples_alone_have_an_answer():
-    made = rejector_of("msp", sets=0.9)
-    new = Outputs(logits=np.full((3, 4), NAN), invalid="keep")
-    decided = made.decide(new, threshold=-INF, invalid="reject")
-    assert decided.labels.tolist() == [-1, -1, -1]
-    assert np.isnan(decided.known).all()
-    assert decided.set_classes == [[], [], []]
-    assert repr(decided) == "Decisions(n=3, accepted=0, rejected=0, invalid=3)"
-
-
-def test_samples_of_both_kinds_are_told_by_their_own_rows(tmp_path):
-    """Without the sample with NaN, the one without a score is another row."""
-    for name, kind in (("gen", "a huge logit"), ("knn", "infinite features")):
-        made = rejector_of(name)
-        new = spoilt((3, *BAD["NaN in a logit"]), (ROW, *BAD[kind]))
-        mapped = Outputs.load(new.save(tmp_path / name))
-        for outputs in (new, mapped):
-            for batch_size in (None, 7):
-                with np.errstate(all="ignore"):
-                    found = made.decide(
-                        outputs, invalid="reject", batch_size=batch_size
-                    )
-                assert_array_equal(np.flatnonzero(found.is_invalid), [3, ROW])
 
 
 def test_columns_rows_and_files_say_the_same(tmp_path):

@@ -109,18 +109,6 @@ def test_classes_of_one_name_have_one_number(ids):
             named.in_order_of(other)
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "words"),
-    [
-        ({"ids": ["a"]}, ValueError, "must have the same length"),
-        ({"ids": [0.5] * N}, TypeError, "ids must be strings or integers"),
-    ],
-)
-def test_bad_ids_get_a_clear_error(change, error, words):
-    with pytest.raises(error, match=words):
-        replace(two_detectors()[0], **change)
-
-
 def test_ids_go_where_their_samples_go():
     a, b = two_detectors()
     again = b.take(SHUFFLED).in_order_of(a)

@@ -111,21 +111,6 @@ def test_decisions_are_those_of_all_samples_at_once(
     assert {path.name for path in (tmp_path / "out").iterdir()} == names
 
 
-def test_sets_are_those_of_all_samples_at_once(folder, tmp_path):
-    made = calibrated(detectors.Energy().fit(None), sets=0.97)
-    made.save(tmp_path / "sets")
-    wanted = made.decide(whole())
-    for kind in ("npz", "parquet"):
-        job = shards.Predict(tmp_path / "sets", format=kind, rows=33)
-        run(job, folder, tmp_path / kind)
-    tables = sorted((tmp_path / "parquet").glob("*.parquet"))
-    lists = [row for one in tables for row in pq.read_table(one)["set"].to_pylist()]
-    assert lists == wanted.set_classes
-    assert {len(one) for one in lists} >= {0, 1, 2}
-    masks = [np.load(one)["set"] for one in sorted((tmp_path / "npz").glob("*.npz"))]
-    assert_array_equal(np.concatenate(masks), wanted.sets)
-
-
 @pytest.fixture(scope="module")
 def fitted(tmp_path_factory):
     """Return two fitted detectors, and their files as a job takes them."""
@@ -205,20 +190,6 @@ def test_a_killed_worker_loses_nothing(rejector, folder, tmp_path):
     assert (done.n_run, done.failed) == (3, {})
     found = columns(tmp_path / "out", "parquet")["decision"]
     assert_array_equal(found, Rejector.load(rejector).predict(whole()))
-
-
-def test_a_rejector_that_is_replaced_during_a_run_is_noticed(
-    rejector, folder, tmp_path
-):
-    class Replaced(shards.Predict):
-        def load(self):
-            loaded = super().load()
-            calibrated(detectors.MSP().fit(None)).save(self.rejector)
-            return loaded
-
-    Rejector.load(rejector).save(tmp_path / "rejector")
-    done = run(Replaced(tmp_path / "rejector"), folder, tmp_path / "out")
-    assert "replaced during the run" in done.failed["a"]
 
 
 @pytest.mark.parametrize(

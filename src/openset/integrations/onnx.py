@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from openset import _check, _io
 from openset._optional import needs
 from openset._types import UNKNOWN
 from openset._version import __version__
-from openset.detectors import Batch
-from openset.outputs import Outputs, is_undetermined, replaced
 from openset.rejector import Rejector, need_rejector
 
 with needs("onnx"):
@@ -33,6 +32,9 @@ with needs("torch"):
     import torch
     from torch import Tensor, nn
 
+    from openset.integrations.sklearn_layers import layers_of
+    from openset.integrations.torch import Decision
+
 __all__ = ["OPSET", "export"]
 
 OPSET = 18
@@ -46,7 +48,7 @@ op: Any = onnxscript.opset18
 
 
 def export(
-    rejector: Rejector,
+    rejector: Any,
     path: str | Path,
     model: Any = None,
     *,
@@ -68,7 +70,9 @@ def export(
     Parameters
     ----------
     rejector
-        A calibrated rejector.
+        A calibrated rejector. Or an `OpenSetClassifier` of scikit-learn, or a pipeline
+        that ends in one: a linear classifier behind scalers, PCA and `Normalizer` is
+        exported as a whole, with an input of float64.
     path
         File to write; it is created only when complete and checked.
     model
@@ -99,6 +103,8 @@ def export(
     >>> session.run(["class"], lower)[0].tolist()
     [0, 1]
     """
+    if isinstance(rejector, BaseEstimator):
+        rejector, model, example = layers_of(_CALLER, rejector)
     need_rejector(_CALLER, rejector)
     detector = rejector.fitted.detector
     if getattr(detector, "backend", None) == "faiss":
@@ -127,29 +133,21 @@ def export(
     return Path(path)
 
 
-class _Decision(nn.Module):
-    """From logits and features to class and knownness."""
+class _Decision(Decision):
+    """From logits and features to class and knownness, by a threshold that is given."""
 
     def __init__(self, rejector: Rejector) -> None:
-        super().__init__()
-        self.detector = rejector.fitted.detector
-        state = rejector.fitted.to(torch.empty(0)).prepared(torch.float32)
+        super().__init__(rejector, torch.float32, "cpu")
         # Single numbers are constants of the graph: some of them are counts.
-        self.numbers = {name: array for name, array in state.items() if not array.ndim}
-        self.names = [name for name in state if name not in self.numbers]
-        for i, name in enumerate(self.names):
-            self.register_buffer(f"state_{i}", state[name])
+        for name, array in list(self.named_buffers()):
+            if not array.ndim:
+                delattr(self, name)
+                setattr(self, name, array)
 
     def forward(self, threshold: Tensor, logits: Tensor, features: Any = None) -> Any:
-        held = {name: getattr(self, f"state_{i}") for i, name in enumerate(self.names)}
-        given = {"logits": logits, "features": features}
-        batch = Batch(replaced(object.__new__(Outputs), **given))
-        known = self.detector.score_batch(held | self.numbers, batch).float()
-        invalid = is_undetermined(logits)
-        for array in (logits, *(() if features is None else (features,))):
-            invalid |= array.isnan().any(dim=1)
-        known = known.masked_fill(invalid, torch.nan)
-        return torch.where(known >= threshold, batch.top_class, UNKNOWN), known
+        predicted, known = self.known(logits, features)
+        known = known.float()
+        return torch.where(known >= threshold, predicted, UNKNOWN), known
 
 
 def _decision(rejector: Rejector, opset: int) -> ModelProto:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 from openset import _check
 from openset._optional import needs
 from openset._types import UNKNOWN, InvalidSamplesError
-from openset.detectors import Batch, Detector, Fitted
+from openset.detectors import Batch, State
 from openset.extract import head as heads
 from openset.outputs import Outputs, is_undetermined, replaced
 from openset.rejector import Rejector, need_rejector
@@ -17,7 +17,7 @@ with needs("torch"):
     import torch
     from torch import Tensor, nn
 
-__all__ = ["OpenSetModule", "OpenSetResult"]
+__all__ = ["Decision", "OpenSetModule", "OpenSetResult"]
 
 _CALLER = "OpenSetModule"
 
@@ -80,64 +80,52 @@ class OpenSetModule(nn.Module):
     ) -> None:
         super().__init__()
         heads.linears(_CALLER, model)  # raises for what is no module
-        for tensor in model.parameters():
-            _need_float64(tensor.device)
         need_rejector(_CALLER, rejector)
-        detector = rejector.fitted.detector
         if rejector.input_step:
-            msg = _check.must(
-                "one for inputs as they are",
-                caller=_CALLER,
-                name="rejector",
-                got=f"one whose inputs are perturbed by {rejector.input_step}",
-                remedy="Extract outputs with that step, and decide on them with "
-                "Rejector.predict; or serve both: openset serve --model",
-            )
-            raise ValueError(msg)
-        if getattr(detector, "backend", None) == "faiss":
+            rule = "one for inputs as they are"
+            got = f"one whose inputs are perturbed by {rejector.input_step}"
+            remedy = "Extract outputs with that step, and use Rejector.predict"
+            _check.fail(_CALLER, "rejector", rule, got, remedy)
+        if getattr(rejector.fitted.detector, "backend", None) == "faiss":
             rule, got = "one that runs on torch", "a detector with backend='faiss'"
-            msg = _check.must(rule, caller=_CALLER, name="rejector", got=got)
-            raise ValueError(msg)
-        widths = rejector.fitted.widths
+            _check.fail(_CALLER, "rejector", rule, got)
         if head is not None:
             found = heads.named(_CALLER, model, head)
         elif example is not None:
             found = heads.found(_CALLER, model, lambda: model(example))
         else:
-            found = heads.of_size(_CALLER, model, **widths)
-        rejector.check_network(
-            _CALLER,
-            f"head {found.name!r}",
-            n_classes=found.layer.out_features,
-            n_features=found.layer.in_features,
-        )
+            found = heads.of_size(_CALLER, model, **rejector.fitted.widths)
+        layer = found.layer
+        sizes = {"n_classes": layer.out_features, "n_features": layer.in_features}
+        rejector.check_network(_CALLER, f"head {found.name!r}", **sizes)
         self.model = model
         self.head = found.name
         self.classes = rejector.classes
-        self.score = _Score(detector, rejector, found.layer.weight)
+        is_double = layer.weight.dtype == torch.float64
+        dtype = torch.float64 if is_double else torch.float32
+        self.score = Decision(rejector, dtype, layer.weight.device)
         self._head = [found]  # in a list: not a second submodule
         self._recorder = _Recorder()
-        # A network that is already compiled is not traced together with this module.
-        alone = any(hasattr(part, "_orig_mod") for part in model.modules())
-        hook = self._recorder.record_uncompiled if alone else self._recorder.record
         # The hook must not keep this module alive when it is no longer used.
-        weakref.finalize(self, found.layer.register_forward_hook(hook).remove)
+        hook = layer.register_forward_hook(self._recorder.record)
+        weakref.finalize(self, hook.remove)
 
-    @torch.no_grad()
+    @torch.compiler.disable(recursive=False)  # type: ignore[untyped-decorator]
     def forward(self, *args: Any, **kwargs: Any) -> OpenSetResult:
         """Run the model on its own arguments; return classes, knownness and logits.
 
         An invalid sample (NaN in its logits or features, or several logits of +inf) has
         knownness NaN and class -1; so has one whose knownness is NaN.
         """
-        thread = _thread()
+        thread = threading.get_ident()
         self._recorder.recorded[thread] = []
-        try:
-            self.model(*args, **kwargs)
-        finally:
-            recorded = self._recorder.recorded.pop(thread)
-        features, logits = heads.only_call(_CALLER, self._head[0], recorded)
-        classes, known = self.score(logits, features)
+        with torch.no_grad():
+            try:
+                self.model(*args, **kwargs)
+            finally:
+                recorded = self._recorder.recorded.pop(thread)
+            features, logits = heads.only_call(_CALLER, self._head[0], recorded)
+            classes, known = self.score(logits, features)
         return OpenSetResult(classes=classes, known=known, logits=logits)
 
 
@@ -147,58 +135,69 @@ class _Recorder:
     def __init__(self) -> None:
         self.recorded: dict[int, list[tuple[Tensor, Tensor]]] = {}
 
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
     def record(
         self, _module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor
     ) -> None:
         # Nothing is recorded if the model is run on its own.
-        recorded = self.recorded.get(_thread())
+        recorded = self.recorded.get(threading.get_ident())
         if recorded is not None:
             recorded.append((inputs[0], output))
 
-    @torch.compiler.disable  # type: ignore[untyped-decorator]
-    def record_uncompiled(
-        self, module: nn.Module, inputs: tuple[Tensor, ...], output: Tensor
-    ) -> None:
-        self.record(module, inputs, output)
 
-
-class _Score(nn.Module):
+class Decision(nn.Module):
     """Detector and threshold, with their arrays as buffers."""
 
     threshold: Tensor
 
-    def __init__(self, detector: Detector, rejector: Rejector, like: Tensor) -> None:
+    def __init__(self, rejector: Rejector, dtype: torch.dtype, device: Any) -> None:
         super().__init__()
-        self._detector = detector
-        dtype = torch.float64 if like.dtype == torch.float64 else torch.float32
-        fitted = rejector.fitted.to(torch.empty(0, device=like.device))
-        self._names = list(fitted.state)
-        for name, array in fitted.prepared(dtype).items():
-            self.register_buffer(_buffer(name), array)
+        fitted = rejector.fitted.to(torch.empty(0, device=device))
+        state = fitted.prepared(dtype)
+        self.detector = fitted.detector
+        # torch does not allow dots in the name of a buffer.
+        self.names = {name: f"state_{name.replace('.', '_')}" for name in state}
+        for name, buffer in self.names.items():
+            self.register_buffer(buffer, state[name])
         limit = torch.tensor(rejector.threshold.value, dtype=torch.float64)
-        self.register_buffer("threshold", limit.to(like.device))
+        self.register_buffer("threshold", limit.to(device))
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def forward(self, logits: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
         """Return classes (or -1) and knownness."""
-        # Not checked: samples with NaN are unknown.
-        empty = object.__new__(Outputs)
-        batch = Batch(replaced(empty, logits=logits, features=features))
         if logits.shape[0] == 0:  # some detectors take a maximum over the batch
-            return batch.top_class, batch.logits[:, 0]
-        held = {name: getattr(self, _buffer(name)) for name in self._names}
-        fitted = Fitted(detector=self._detector, state=held)
+            return logits.new_empty(0, dtype=torch.int64), logits.new_empty(0)
         # Not in half precision, even if the network is.
         with torch.autocast(logits.device.type, enabled=False):
-            known = _known(fitted, batch)
-            # Without waiting for the device. max propagates NaN.
-            invalid = is_undetermined(batch.logits)
-            for array in (batch.logits, batch.features):
-                invalid |= array.amax(dim=1).isnan()
-            known = known.masked_fill(invalid, torch.nan)
+            predicted, known = self.known(logits, features)
         # In float64 on both sides, as the rejector compares; NaN is not accepted.
         accepted = known.to(torch.float64) >= self.threshold
-        return torch.where(accepted, batch.top_class, UNKNOWN), known
+        return torch.where(accepted, predicted, UNKNOWN), known
+
+    def known(self, logits: Tensor, features: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Return classes and knownness: NaN for samples that have none."""
+        state = {name: getattr(self, buffer) for name, buffer in self.names.items()}
+        batch = _batch(logits, features)
+        known = self._scores(state, batch)
+        invalid = is_undetermined(batch.logits)
+        for array in (logits, *(() if features is None else (features,))):
+            invalid |= array.isnan().any(dim=1)
+        return batch.top_class, known.masked_fill(invalid, torch.nan)
+
+    def _scores(self, state: State, batch: Batch) -> Tensor:
+        """Return the score of each sample; NaN for those that the detector refuses."""
+        try:
+            return self.detector.score_batch(state, batch)
+        except InvalidSamplesError as error:
+            if not error.rows:
+                raise
+            scores = batch.logits.new_full((len(batch),), torch.nan)
+            left = torch.ones_like(scores, dtype=torch.bool)
+            left[list(error.rows)] = False
+            if left.any():
+                rest = _batch(batch.logits[left], batch.features[left])
+                scores[left] = self._scores(state, rest)
+            return scores
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002  # torch calls it so
         # Move to another device, but keep the precision.
@@ -208,41 +207,7 @@ class _Score(nn.Module):
         return self
 
 
-def _known(fitted: Fitted, batch: Batch) -> Tensor:
-    """Return the knownness; NaN for samples that the detector refuses."""
-    try:
-        return fitted.known_of_batch(batch)
-    except InvalidSamplesError as error:
-        if not error.rows:
-            raise
-        known = batch.logits.new_full((len(batch),), torch.nan)
-        left = torch.ones_like(known, dtype=torch.bool)
-        left[list(error.rows)] = False
-        if left.any():
-            empty = object.__new__(Outputs)
-            rows = {"logits": batch.logits[left], "features": batch.features[left]}
-            known[left] = _known(fitted, Batch(replaced(empty, **rows)))
-        return known
-
-
-def _need_float64(device: torch.device) -> None:
-    if device.type == "mps":
-        msg = _check.must(
-            "on a device with float64, in which knownness and threshold are compared",
-            caller=_CALLER,
-            name="model",
-            got=str(device),
-            remedy="Move it: model.to('cpu')",
-        )
-        raise ValueError(msg)
-
-
-def _buffer(name: str) -> str:
-    """Name of the buffer of an array; torch does not allow dots in it."""
-    return f"state_{name.replace('.', '_')}"
-
-
-def _thread() -> int:
-    """Return a key of the calling thread: several may use one module at a time."""
-    # A compiled forward records within its own graph.
-    return 0 if torch.compiler.is_compiling() else threading.get_ident()
+def _batch(logits: Tensor, features: Tensor | None) -> Batch:
+    """Return samples to score; they are not checked."""
+    empty = object.__new__(Outputs)
+    return Batch(replaced(empty, logits=logits, features=features))

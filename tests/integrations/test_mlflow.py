@@ -58,7 +58,7 @@ def test_mlflow_loads_what_was_saved_and_decides_alike(rng, tmp_path):
     assert facts["calibration_samples"] == {"known": 80, "unknown": 0}
     with pytest.raises(ValueError, match="a mapping or a table with"):
         model.predict(new.logits)
-    with pytest.raises(ValueError, match="given as 'logits' or 'features', got 'x'"):
+    with pytest.raises(ValueError, match="must be given, got neither"):
         model.predict({"x": new.logits})
 
 

@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from openset import Outputs, Rejector, detectors, thresholds, watch
+from openset import Outputs, Rejector, detectors, watch
 from openset._types import CalibrationWarning
 from openset.integrations.sklearn import OpenSetClassifier, scorer
 
@@ -388,13 +388,6 @@ def test_cross_validation_and_grid_search():
     assert search.best_params_["detector"] == "mahalanobis"
 
 
-def test_predictions_are_those_of_the_detector_fitted():
-    X, y = blobs()
-    model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis").fit(X, y)
-    before = model.predict(elsewhere())
-    assert_array_equal(model.set_params(detector="msp").predict(elsewhere()), before)
-
-
 def test_text_and_sparse_inputs_are_passed_through():
     texts = ["ants dig"] * 6 + ["bees fly"] * 6 + ["cats sleep"] * 6
     y = NAMES.repeat(6)
@@ -407,19 +400,6 @@ def test_text_and_sparse_inputs_are_passed_through():
     needs_features = OpenSetClassifier(LogisticRegression(), detector="postmax")
     with pytest.raises(ValueError, match="must have features"):
         needs_features.fit(sparse.csr_array(X), y)
-
-
-def test_objectives_by_name_with_options_and_by_function():
-    X, y = blobs()
-    both, labels = with_unknowns(X, y, elsewhere())
-    model = OpenSetClassifier(
-        LogisticRegression(), objective="at_fpr", objective_params={"fpr": 0.2}
-    ).fit(both, labels)
-    assert (model.threshold_.method, model.threshold_.target) == ("at_fpr", 0.2)
-    model.set_params(objective=lambda s: thresholds.at_tpr(s, 0.7), objective_params={})
-    assert model.fit(X, y).threshold_.target == 0.7
-    model.set_params(objective="at_tpr", objective_params={"tpr": 0.8})
-    assert model.fit(X, y).threshold_.target == 0.8
 
 
 def test_the_rejector_is_an_artefact_like_any_other(tmp_path):

@@ -2,9 +2,7 @@
 
 import copy
 import gc
-import shutil
 import threading
-import warnings
 from itertools import pairwise
 
 import numpy as np
@@ -80,7 +78,7 @@ def test_the_module_decides_as_the_rejector_does(name, device, test, inputs):
 
 
 # The score is not compiled: one detector of each kind of state will do.
-@pytest.mark.parametrize("name", ["msp", "postmax", "knn", "openmax", "nno"])
+@pytest.mark.parametrize("name", ["msp", "knn", "openmax"])
 def test_a_compiled_module_gives_what_the_plain_one_does(name, test, inputs):
     module = OpenSetModule(linear_model(test), rejector_of(name))
     torch._dynamo.reset()
@@ -91,24 +89,6 @@ def test_a_compiled_module_gives_what_the_plain_one_does(name, test, inputs):
         assert_allclose(result.known, plain.known, rtol=1e-5)
         assert_array_equal(result.classes, plain.classes)
     assert not module._recorder.recorded
-
-
-@pytest.mark.skipif(
-    not any(map(shutil.which, ("c++", "g++", "clang++"))),
-    reason="inductor needs a C++ compiler",
-)
-def test_a_module_compiled_to_machine_code_gives_what_the_plain_one_does(
-    test, inputs, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
-    module = OpenSetModule(linear_model(test), rejector_of("postmax"))
-    torch._dynamo.reset()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the compiler's own Python code
-        result = torch.compile(module, backend="inductor")(inputs)
-    plain = module(inputs)
-    assert_allclose(result.known, plain.known, rtol=1e-5)
-    assert_array_equal(result.classes, plain.classes)
 
 
 def torchvision_model(name, **options):
@@ -142,23 +122,6 @@ class HubModel(nn.Module):
 
 NETWORKS = {
     "torchvision resnet18": (lambda: torchvision_model("resnet18"), "fc"),
-    "torchvision mobilenet": (
-        lambda: torchvision_model("mobilenet_v3_small"),
-        "classifier.3",
-    ),
-    "torchvision vit": (
-        lambda: torchvision_model(
-            "VisionTransformer",
-            image_size=32,
-            patch_size=16,
-            num_layers=1,
-            num_heads=2,
-            hidden_dim=16,
-            mlp_dim=32,
-        ),
-        "heads.head",
-    ),
-    "timm resnet": (lambda: timm_model("test_resnet"), "fc"),
     "timm convnext": (lambda: timm_model("test_convnext"), "head.fc"),
     "hub": (HubModel, "classifier"),
 }
@@ -220,11 +183,6 @@ def test_half_precision_leaves_the_detector_alone(test, inputs):
     for name, buffer in module.score.named_buffers():
         assert torch.equal(buffer, before[name])
     assert module(inputs.to(torch.bfloat16)).known.dtype == torch.float32
-
-
-def test_buffers_move_with_the_module(test):
-    module = OpenSetModule(linear_model(test), rejector_of("vim")).to("meta")
-    assert {b.device.type for b in module.buffers()} == {"meta"}
 
 
 def test_the_state_dict_carries_the_rejector(test, inputs):

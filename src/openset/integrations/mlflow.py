@@ -67,10 +67,11 @@ class Model:
             `knownness` (larger = more known) and `accepted`; if the rejector has
             prediction sets also `set`, lists of names.
         """
-        # Arrays are taken for outputs as the rejector needs them.
-        outputs = self._outputs(model_input)
-        if not isinstance(model_input, Outputs):
-            outputs = replaced(outputs, input_step=self.rejector.input_step)
+        outputs = model_input
+        if not isinstance(outputs, Outputs):
+            # Arrays are taken for outputs as the rejector needs them.
+            step = self.rejector.input_step
+            outputs = replaced(self._outputs(model_input), input_step=step)
         decided = self.rejector.decide(outputs)
         labels = decided.labels
         columns = {
@@ -87,31 +88,16 @@ class Model:
         return pd.DataFrame(columns)
 
     def _outputs(self, given: Any) -> Outputs:
-        if isinstance(given, Outputs):
-            return given
         is_table = isinstance(given, pd.DataFrame)
         if isinstance(given, Mapping) or (is_table and set(_INPUTS) & {*given.columns}):
             named = {name: given[name] for name in _INPUTS if name in given}
-            if not named:
-                msg = _check.must(
-                    "given as 'logits' or 'features'",
-                    caller="Model.predict",
-                    name="model_input",
-                    got=", ".join(map(repr, given)) or "an empty mapping",
-                )
-                raise ValueError(msg)
             # A column of a table has one list per sample.
             return Outputs(**{n: np.array(list(a)) for n, a in named.items()})
         needs = self.rejector.fitted.detector.score_needs
         if len(needs) != 1:
-            msg = _check.must(
-                f"a mapping or a table with {' and '.join(needs)}",
-                caller="Model.predict",
-                name="model_input",
-                got=type(given).__name__,
-                remedy=f"{self.rejector.fitted.detector.name} uses more than one array",
-            )
-            raise ValueError(msg)
+            rule = f"a mapping or a table with {' and '.join(needs)}"
+            got = type(given).__name__
+            _check.fail("Model.predict", "model_input", rule, got)
         if is_table and needs[0] == "logits":
             given = self._in_order(given)
         return Outputs(**{needs[0]: np.asarray(given)})

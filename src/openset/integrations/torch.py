@@ -7,8 +7,8 @@ from typing import Any, NamedTuple, Self
 
 from openset import _check
 from openset._optional import needs
-from openset._types import UNKNOWN, InvalidSamplesError
-from openset.detectors import Batch, State
+from openset._types import UNKNOWN
+from openset.detectors import Batch
 from openset.extract import head as heads
 from openset.outputs import Outputs, is_undetermined, replaced
 from openset.rejector import Rejector, need_rejector
@@ -177,27 +177,13 @@ class Decision(nn.Module):
     def known(self, logits: Tensor, features: Tensor | None) -> tuple[Tensor, Tensor]:
         """Return classes and knownness: NaN for samples that have none."""
         state = {name: getattr(self, buffer) for name, buffer in self.names.items()}
-        batch = _batch(logits, features)
-        known = self._scores(state, batch)
+        given = {"logits": logits, "features": features}
+        batch = Batch(replaced(object.__new__(Outputs), **given))  # not checked
+        known = self.detector.score_batch(state, batch)
         invalid = is_undetermined(batch.logits)
         for array in (logits, *(() if features is None else (features,))):
             invalid |= array.isnan().any(dim=1)
         return batch.top_class, known.masked_fill(invalid, torch.nan)
-
-    def _scores(self, state: State, batch: Batch) -> Tensor:
-        """Return the score of each sample; NaN for those that the detector refuses."""
-        try:
-            return self.detector.score_batch(state, batch)
-        except InvalidSamplesError as error:
-            if not error.rows:
-                raise
-            scores = batch.logits.new_full((len(batch),), torch.nan)
-            left = torch.ones_like(scores, dtype=torch.bool)
-            left[list(error.rows)] = False
-            if left.any():
-                rest = _batch(batch.logits[left], batch.features[left])
-                scores[left] = self._scores(state, rest)
-            return scores
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:  # noqa: FBT001, FBT002  # torch calls it so
         # Move to another device, but keep the precision.
@@ -205,9 +191,3 @@ class Decision(nn.Module):
             if buffer is not None:
                 self._buffers[name] = buffer.to(fn(buffer).device)
         return self
-
-
-def _batch(logits: Tensor, features: Tensor | None) -> Batch:
-    """Return samples to score; they are not checked."""
-    empty = object.__new__(Outputs)
-    return Batch(replaced(empty, logits=logits, features=features))

@@ -2,6 +2,8 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from openset import _check, metrics
 from openset._optional import needs
 from openset.scores import Scores
@@ -73,30 +75,16 @@ class _OpenSetMetric(Metric):
         if ids is not None:
             batch["ids"] = ids
         for name, values in batch.items():
-            _check.instance(
-                caller,
-                name,
-                values,
-                Tensor,
-                rule="a tensor",
-                remedy="Use torch.as_tensor",
-            )
-            if values.ndim != 1:
-                got = f"shape {tuple(values.shape)}"
-                rule = "one-dimensional"
-                raise ValueError(_check.must(rule, caller=caller, name=name, got=got))
+            if not isinstance(values, Tensor) or values.ndim != 1:
+                got = f"{type(values).__name__} of {np.shape(values)}"
+                _check.fail(caller, name, "a tensor with one axis", got)
             is_integer = values.dtype != torch.bool and not values.is_floating_point()
             if name != "known" and not is_integer:
-                got = f"dtype {str(values.dtype).removeprefix('torch.')}"
-                msg = _check.must("integers", caller=caller, name=name, got=got)
-                raise TypeError(msg)
+                _check.fail(caller, name, "integers", values.dtype, error=TypeError)
         _check.same_length(caller, {n: v.shape[0] for n, v in batch.items()})
-        if ids is not None and ids.numel():
-            # The absolute value of the smallest integer overflows to itself.
-            furthest = max(int(ids.max()), int(ids.min()), key=abs)
-            if abs(furthest) > _LARGEST_ID:
-                rule, got = f"at most {_LARGEST_ID}", str(furthest)
-                raise ValueError(_check.must(rule, caller=caller, name="ids", got=got))
+        # The absolute value of the smallest integer overflows to itself.
+        if ids is not None and ((ids > _LARGEST_ID) | (ids < -_LARGEST_ID)).any():
+            _check.fail(caller, "ids", f"at most {_LARGEST_ID}", "larger ones")
         for name, values in batch.items():
             getattr(self, name).append(values.detach().to(torch.float64))
 
@@ -106,8 +94,7 @@ class _OpenSetMetric(Metric):
         names = ("labels", "predicted", "known", "ids")
         columns = {name: _column(getattr(self, name)) for name in names}
         if columns["labels"].numel() == 0:
-            msg = _check.must("updated", caller=caller, name="metric", got="no samples")
-            raise ValueError(msg)
+            _check.fail(caller, "metric", "updated", "no samples")
         ids = columns.pop("ids")
         if ids.numel():
             _check.same_length(

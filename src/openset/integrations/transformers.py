@@ -5,9 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check
+from openset import _check, detectors
 from openset._optional import needs
-from openset.integrations._training_metrics import open_set_metrics, scorer
+from openset._types import UNKNOWN
+from openset.metrics import evaluate
+from openset.outputs import Outputs
+from openset.scores import Scores
 
 _CALLER = "openset.integrations.transformers"
 
@@ -58,16 +61,16 @@ class OpenSetCallback(TrainerCallback):
         self._trainer = trainer
         self._unknown = _Unlabelled(unknown, trainer.args.label_names or ())
         self._known: Any = trainer.eval_dataset if known is None else known
-        self._fitted = scorer("OpenSetCallback", detector)
+        made = detectors.make(detector)
+        if made.learns or made.score_needs != ("logits",):
+            rule = "a detector that uses logits only and needs no fitting"
+            remedy = "Use 'msp', 'maxlogit', 'energy' or 'gen'"
+            _check.fail("OpenSetCallback", "detector", rule, repr(detector), remedy)
+        self._fitted = made.fit()
         if self._known is None or isinstance(self._known, Mapping):
-            msg = _check.must(
-                "given",
-                caller="OpenSetCallback",
-                name="known",
-                got="none, and the trainer has not exactly one eval_dataset",
-                remedy="Give the data set of the known samples",
-            )
-            raise ValueError(msg)
+            got = "none, and the trainer has not exactly one eval_dataset"
+            remedy = "Give the data set of the known samples"
+            _check.fail("OpenSetCallback", "known", "given", got, remedy)
 
     def on_evaluate(
         self,
@@ -81,13 +84,13 @@ class OpenSetCallback(TrainerCallback):
         known = self._trainer.predict(self._known)
         unknown = self._trainer.predict(self._unknown)
         if known.label_ids is None:
-            msg = _check.must(
-                "labelled", caller="OpenSetCallback", name="known", got="no labels"
-            )
-            raise ValueError(msg)
-        found = open_set_metrics(
-            self._fitted, _logits(known), known.label_ids, _logits(unknown)
-        )
+            _check.fail("OpenSetCallback", "known", "labelled", "no labels")
+        # Other negative labels, such as -100, are of no class either.
+        labels = np.maximum(known.label_ids, UNKNOWN)
+        ours = Outputs(logits=_logits(known), labels=labels)
+        others = Outputs(logits=_logits(unknown)).as_unknown()
+        scores = Scores.concat([self._fitted.score(one) for one in (ours, others)])
+        found = evaluate(scores, metrics=["accuracy", "auroc", "openauc"])
         values = {f"eval_{name}": value for name, value in found.items()}
         if metrics is not None:
             metrics |= values

@@ -24,7 +24,7 @@ def command(
     root: Root = None,
     jobs: int = -1,
     backend: Backend = "loky",
-    shard: Annotated[str, typer.Option(metavar="I/N")] = "",
+    shard: Annotated[str, typer.Option(metavar="I/N")] = "1/1",
     dry_run: Annotated[bool, typer.Option("--dry-run")] = False,
     listed: Annotated[bool, typer.Option("--list")] = False,
 ) -> None:
@@ -91,21 +91,14 @@ def command(
         say(f"{len(plan)} cells on {n_networks} networks, {n_done} finished")
         return
     out = need(out, "--out must be given: the run folder of the study")
-    is_shard = re.fullmatch(r"\d+/\d+", shard)
-    refuse(shard and not is_shard, "--shard must be I/N, such as 3/8")
-    number, _, n = shard.partition("/")
-    done = bench.run(
-        path,
-        out,
-        backend=backend,
-        jobs=jobs,
-        root=root,
-        shard=(int(number), int(n)) if shard else (1, 1),
-    )
-    if not shard:
+    refuse(not re.fullmatch(r"\d+/\d+", shard), "--shard must be I/N, such as 3/8")
+    number, n = map(int, shard.split("/"))
+    how: dict[str, Any] = {"backend": backend, "jobs": jobs, "root": root}
+    done = bench.run(path, out, shard=(number, n), **how)
+    if n == 1:
         _leaderboards(out, [row.key for row in bench.read(path).rows()])
     say(done)
-    if shard:
+    if n > 1:
         say("When all shards are done, run the command without --shard.")
     for one in done.failed:
         key = ", ".join(f"{k} {v}" for k, v in one["key"].items() if v != "")
@@ -117,12 +110,10 @@ def command(
 def _leaderboards(run: Path, metrics: list[str]) -> None:
     """Show the headline with a column per protocol, and all metrics as columns."""
     results = openset.runs.results(run)
-    if not len(results):
-        return
-    OUT.print(openset.stats.leaderboard(results, metrics[0]))
-    if set(metrics) != {metrics[0]}:
-        every = list(dict.fromkeys(metrics))
-        OUT.print(openset.stats.leaderboard(results, every, columns="metric"))
+    if len(results):
+        OUT.print(openset.stats.leaderboard(results, metrics[0]))
+        if len(every := list(dict.fromkeys(metrics))) > 1:
+            OUT.print(openset.stats.leaderboard(results, every, columns="metric"))
 
 
 def _summary(name: str) -> dict[str, Any]:
@@ -134,12 +125,7 @@ def _summary(name: str) -> dict[str, Any]:
 
 
 def _named(
-    name: str,
-    outputs: Path | None,
-    out: Path | None,
-    detectors: list[str] | None,
-    *,
-    partial: bool,
+    name: str, outputs: Path | None, out: Path | None, detectors: Any, **how: bool
 ) -> None:
     """Describe a benchmark, or score outputs on it."""
     named = openset.bench.named
@@ -151,11 +137,11 @@ def _named(
     out = need(out, "--out must be given: the folder for the table")
     # Detectors are fitted on the training outputs of the folder.
     recipes = made(detectors, train=outputs) if detectors else None
-    found = named.evaluate(one, outputs, recipes, partial=partial)
+    found = named.evaluate(one, outputs, recipes, **how)
     found.results.save(out / "results.csv")
     found.save_markdown(out / "table.md")
     say(found.title())
-    heads = [column.name for column in found.columns()]
+    heads = [found.header(column.name) for column in found.columns()]
     for metric in (m for m in one.metrics if m.key in one.shown):
         for start in range(0, len(heads), AT_ONCE):
             some = slice(start, start + AT_ONCE)
@@ -166,14 +152,12 @@ def _named(
                 if any(row.cells[some])
             )
             table(rows)
-    say(
-        "\n".join(
-            [*found.notes(), f"wrote {out / 'results.csv'} and {out / 'table.md'}"]
-        )
-    )
+    for note in found.notes():
+        say(note)
+    say(f"wrote {out / 'results.csv'} and {out / 'table.md'}")
 
 
-def _describe(name: str, one: Any) -> None:
+def _describe(benchmark: str, one: Any) -> None:
     """Print a definition, and the files of outputs it needs."""
     files = {"train.npz": "training samples, for detectors that are fitted"}
     files["known.npz"] = f"test samples of {one.known}"
@@ -181,13 +165,12 @@ def _describe(name: str, one: Any) -> None:
         is_known = ", known classes (full spectrum)" * (group.role == "shifted")
         for data, what in group.data.items():
             files[f"{group.name}/{data}.npz"] = what + is_known
-    table(
-        ({"file of outputs": k, "what it is": v} for k, v in files.items()), one.title
-    )
+    rows = ({"file of outputs": name, "what it is": files[name]} for name in files)
+    table(rows, one.title)
     say(f"Metrics: {'; '.join(metric.short for metric in one.metrics)}")
     for key in ("conventions", "reference", "source", "status", "published_source"):
         say(f"{key.replace('_', ' ').capitalize()}: {getattr(one, key).strip()}")
     for data, found in one.lists().items():
         say(f"Images of {data}: {found.n_images} of {found.of}. "
-            f"openset extract NETWORK FOLDER --list {name}/{data}")  # fmt: skip
-    say(f"Score outputs: openset bench {name} --outputs FOLDER --out DIR")
+            f"openset extract NETWORK FOLDER --list {benchmark}/{data}")  # fmt: skip
+    say(f"Score outputs: openset bench {benchmark} --outputs FOLDER --out DIR")

@@ -65,20 +65,21 @@ def command(
     tested = metric or ["openauc", *["oosa"] * bool(calibration)]
     settings: dict[str, Any] = {"against": against, "correction": correction}
     settings["level"] = level
-    first, pattern = paths[0], openset.stats.score_files.is_pattern
-    is_study = first.is_dir() or (first.suffix == ".csv" and not pattern(first))
-    if len(paths) == 1 and is_study:
-        unused = calibration or columns or unknown_label or higher_is_unknown
-        refuse(unused, "a study has results, and no files of scores to read")
-        read_file = openset.results.Results.load
-        results = (openset.runs.results if first.is_dir() else read_file)(first)
-        _compare_runs(results, tested, tested, settings, as_json=as_json, out=out)
-        return
-    files = openset.stats.score_files.find_or_name(paths)
-    if any(file.has_repeats for file in files):
+    first, is_pattern = paths[0], openset.stats.score_files.is_pattern
+    is_table = first.suffix == ".csv" and not is_pattern(first)
+    is_study = len(paths) == 1 and (first.is_dir() or is_table)
+    files = [] if is_study else openset.stats.score_files.find_or_name(paths)
+    if is_study or any(file.has_repeats for file in files):
         refuse(calibration, "--calibration is for single files of scores")
-        shown = metric or [*openset.stats.METRICS]
-        results = openset.stats.read_results(paths, shown, **how)
+        unused = is_study and (columns or unknown_label or higher_is_unknown)
+        refuse(unused, "a study has no files of scores to read in another way")
+        shown = tested if is_study else metric or [*openset.stats.METRICS]
+        read_file = openset.results.Results.load
+        results = (
+            openset.stats.read_results(paths, shown, **how)
+            if files
+            else (read_file if is_table else openset.runs.results)(first)
+        )
         _compare_runs(results, shown, tested, settings, as_json=as_json, out=out)
         return
     places = {file.method: file.path for file in files}

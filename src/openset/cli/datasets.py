@@ -6,7 +6,7 @@ import typer
 
 import openset
 from openset.cli.options import Json, Root
-from openset.cli.terminal import print_json, say, table
+from openset.cli.terminal import pick, print_json, say, table
 
 
 def command(
@@ -38,17 +38,11 @@ def command(
     if as_json:
         print_json(records if name is None else records[0])
         return
-    rows = [
-        {
-            "name": one["name"],
-            "kind": one["kind"],
-            "classes": one["n_classes"],
-            "samples": one["n_samples"],
-            "get it": "here" if one["here"] else one["how"],
-            "what it is": one["about"],
-        }
-        for one in records
-    ]
+    rows = []
+    for one in records:
+        row = pick(one, "name", "kind", "n_classes", "n_samples")
+        row["get it"] = "here" if one["here"] else one["how"]
+        rows.append(row | {"what it is": one["about"]})
     n_here = sum(one["here"] for one in records)
     table(rows, f"Data sets ({n_here} of {len(rows)} present)")
     say("What one needs, and where to put it: openset datasets NAME", style="dim")

@@ -165,11 +165,12 @@ def _cell(row: Mapping[str, Any], in_percent: bool, goal: str) -> Text:  # noqa:
     style = "bold green" if text == goal else ""
     if row["low"] is None:
         return number(text, style)
-    half = (row["high"] - row["low"]) / 2 * (100 if in_percent else 1)
-    digits = ".1f" if in_percent else ".3f"
-    # Of many samples: ±0.000 would look exact.
-    is_shown = half == 0 or float(f"{half:{digits}}") > 0
-    return number(f"{text} ±{half:{digits if is_shown else '.1g'}}", style)
+    half, digits = (row["high"] - row["low"]) / 2, ".3f"
+    if in_percent:
+        half, digits = 100 * half, ".1f"
+    if half and not float(f"{half:{digits}}"):
+        digits = ".1g"  # of many samples: ±0.000 would look exact
+    return number(f"{text} ±{half:{digits}}", style)
 
 
 def _number(value: float, in_percent: bool) -> str:  # noqa: FBT001

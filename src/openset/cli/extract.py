@@ -95,9 +95,10 @@ def command(
     device
         Where to run, e.g. cuda or cpu.
     """
+    lines = classes.read_text("utf-8").splitlines() if classes else []
     how: dict[str, Any] = {
         "weights": weights,
-        "classes": _lines(classes),
+        "classes": tuple(filter(str.strip, lines)),
         "head": head and str(head.resolve()),
         "plugins": tuple(plugin or ()),
         **settings([pixels]),
@@ -142,11 +143,6 @@ def command(
     outputs.save(out)
     say(f"{len(outputs)} samples → {out}")
     _say_what(outputs, are_given=unknown or chosen is not None)
-
-
-def _lines(path: Path | None) -> tuple[str, ...]:
-    lines = [] if path is None else path.read_text("utf-8").splitlines()
-    return tuple(line for line in lines if line.strip())
 
 
 def _is_of_shards(data: str) -> bool:

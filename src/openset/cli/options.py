@@ -68,7 +68,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import Annotated, Any, Literal, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -213,8 +213,9 @@ def refuse(is_wrong: object, text: str) -> None:
 
 def need(value: T | None, text: str) -> T:
     """Return what must be given."""
-    refuse(value is None, text)
-    return cast("T", value)
+    if value is None:
+        raise ValueError(text)
+    return value
 
 
 def keep_inputs(out: Path | None, *inputs: str | Path | None) -> None:

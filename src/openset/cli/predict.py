@@ -119,6 +119,6 @@ def _shown(number: int, row: Mapping[str, Any]) -> dict[str, Any]:
     """Return the columns of the table."""
     name = row["name"] + " (invalid)" * row["invalid"]
     first = {"row": number} | {n: row[n] for n in ("group", "id") if n in row}
-    sets = {"set": "|".join(row["set"])} if "set" in row else {}
+    sets = {"set": row["set"]} if "set" in row else {}
     last = {"known": row["known"], "margin": row["margin"]}
     return first | {"decision": row["decision"], "name": name} | sets | last

@@ -45,9 +45,8 @@ def command(
     if name is None or listed:
         rows = []
         for one in reproduce.items():
-            content = f"{one.paper}, {one.number}. {one.what}"
-            rows.append({"item": one.name, "content; needs; time": content})
-            rows[-1]["content; needs; time"] += f"\n{one.needs}; {one.time}"
+            text = f"{one.paper}, {one.number}. {one.what}\n{one.needs}; {one.time}"
+            rows.append({"item": one.name, "content; needs; time": text})
         table(rows, "Tables and figures of the papers")
         return
     _check.one_of("openset", "NAME", name, [one.name for one in reproduce.items()])

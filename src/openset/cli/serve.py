@@ -1,7 +1,6 @@
 """`openset serve`."""
 
 import hashlib
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -76,18 +75,12 @@ def command(
         "max_bytes": round(max_megabytes * 2**20),
     }
     how = {"weights": weights, "head": head, **settings([pixels])}
-    make = partial(_application, rejector, tuple(plugin or ()), model, how, options)
+    make = partial(_made, rejector, tuple(plugin or ()), model, how, options)
     openset.serve.run(make, host=host, port=port, workers=workers)
 
 
-def _application(
-    folder: str,
-    plugins: tuple[str, ...],
-    model: str | None,
-    how: Mapping[str, Any],
-    options: Mapping[str, Any],
-) -> Any:
+def _made(place: str, plugins: Any, model: str | None, how: Any, options: Any) -> Any:
     network = None if model is None else openset.extract.load(model, **how)
-    rejector = openset.Rejector.load(folder, plugins=plugins)
+    rejector = openset.Rejector.load(place, plugins=plugins)
     version = hashlib.sha256(rejector.threshold.to_json().encode()).hexdigest()[:16]
     return openset.serve.app(rejector, network=network, version=version, **options)

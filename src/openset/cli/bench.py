@@ -141,7 +141,7 @@ def _named(
     found.results.save(out / "results.csv")
     found.save_markdown(out / "table.md")
     say(found.title())
-    heads = [found.header(column.name) for column in found.columns()]
+    heads = [column.name for column in found.columns()]
     for metric in (m for m in one.metrics if m.key in one.shown):
         for start in range(0, len(heads), AT_ONCE):
             some = slice(start, start + AT_ONCE)

@@ -14,7 +14,7 @@ from torch import nn
 from openset import ArtefactError, InvalidSamplesError, extract
 from openset.datasets import image_lists
 from openset.datasets.lazy_inputs import DamagedImageError
-from tests.train.tiny import fit_tiny, image_data, rows_data
+from tests.train.tiny import fit_tiny, image_data
 
 SIDE, CLASSES = 16, ("ant", "Käfer", "cat", "dog")
 HOW = {"progress": False, "device": "cpu"}
@@ -99,13 +99,6 @@ def test_labels_and_groups_follow_the_names_of_folders(tmp_path):
     assert bare.labels.min() == 0
 
 
-def test_images_of_one_folder_are_one_group(tmp_path):
-    found = extract.run(network(), write(tmp_path / "new", GOOD), **HOW)
-    assert found.labels is None
-    assert set(found.groups) == {"new"}
-    assert found.ids.tolist() == sorted(GOOD)
-
-
 def test_arrays_and_parts(tmp_path):
     np.save(tmp_path / "new.npy", PIXELS)
     found = extract.run(network(), tmp_path / "new.npy", **HOW)
@@ -119,17 +112,6 @@ def test_arrays_and_parts(tmp_path):
     assert_array_equal(part.labels, np.where(labels == 0, 3, -1))
     assert set(part.groups) == {"dog", "noise"}
     assert_array_equal(part.logits, found.logits)
-
-
-@pytest.mark.parametrize("kind", ["images", "rows"])
-def test_a_run_folder_by_name(tmp_path, kind):
-    data = image_data(side=SIDE) if kind == "images" else rows_data()
-    net = "osrci" if kind == "images" else "mlp"
-    trained = fit_tiny(data, network=net, epochs=1, out=tmp_path / "run")
-    np.save(tmp_path / "new.npy", data.inputs[:5])
-    found = extract.run(tmp_path / "run", tmp_path / "new.npy", **HOW)
-    expected = trained.apply(data.inputs[:5], progress=False)
-    assert_array_equal(found.logits, expected.logits)
 
 
 def test_a_list_chooses_orders_and_labels(tmp_path):
@@ -209,18 +191,6 @@ def test_nan_of_the_network_from_a_fine_image_is_named_or_kept(tmp_path):
     assert said.value.__notes__[0].startswith("05-grey.png: to keep such samples")
     found = extract.run(network(), folder, invalid="keep", **HOW)
     assert found.ids[found.is_invalid].tolist() == list(grey)
-
-
-def test_a_last_layer_is_fitted_without_them(tmp_path):
-    bare = network(classes=()).without_head()
-    files = {f"{'ab'[i > 5]}/{name}": GOOD[name] for i, name in enumerate(GOOD)}
-    heads = []
-    for more in ({}, {f"b/{name}": one for name, one in DAMAGED.items()}):
-        folder = write(tmp_path / str(len(more)), files | more)
-        found = extract.run(bare, folder, invalid="keep", batch_size=3, **HOW)
-        heads.append(extract.LinearHead.fit(found, found.classes))
-    assert_array_equal(heads[0].weight, heads[1].weight)
-    assert heads[0].classes == ("a", "b")
 
 
 A, B = (encoded(np.full((2, 2, 3), one, np.uint8)) for one in (7, 9))

@@ -138,35 +138,6 @@ def test_from_a_table_of_texts_to_outputs_by_name(bert, tmp_path):
     assert_array_equal(found.groups, ["food", "music"])
 
 
-def test_embeddings_alone_say_what_is_missing(bert, tmp_path):
-    said = run(
-        "extract", f"hf:{bert[0]}", table(tmp_path / "t.csv", TEXTS, LABELS), "--out",
-        tmp_path / "o.npz", "--device", "cpu",
-    )  # fmt: skip
-    assert "features and no logits. Fit a last layer" in said
-    assert_array_equal(Outputs.load(tmp_path / "o.npz").labels, [0, 0, 0, 1, 1, 1])
-
-
-def test_images_are_embedded_too(tmp_path):
-    config = TRANSFORMERS.ViTConfig(
-        hidden_size=16, num_hidden_layers=1, num_attention_heads=2, image_size=32,
-        patch_size=16, intermediate_size=32,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    model = TRANSFORMERS.ViTModel(config).eval()
-    model.save_pretrained(tmp_path)
-    size = {"height": 32, "width": 32}
-    TRANSFORMERS.ViTImageProcessor(size=size).save_pretrained(tmp_path)
-    network = load(f"hf:{tmp_path}", pooling="cls")
-    assert network.kind == "image"
-    images = np.random.default_rng(0).integers(0, 256, (3, 40, 40, 3), dtype=np.uint8)
-    found = network.apply(images, device="cpu", progress=False)
-    with torch.no_grad():
-        batch = network.prepare(images)
-        expected = model(**batch).last_hidden_state[:, 0]
-    assert_allclose(found.features, expected, atol=1e-5)
-
-
 def test_heads_of_torch_are_read(tmp_path):
     torch.manual_seed(0)
     layer = torch.nn.Linear(3, 2)

@@ -55,13 +55,6 @@ def check(outputs, model):
     assert_allclose(again, outputs.logits, atol=1e-5)
 
 
-def test_outputs_are_those_of_the_network_in_order_and_without_padding():
-    model = network()
-    outputs = extract(model, loader())
-    assert len(outputs) == N
-    check(outputs, model)
-
-
 def test_a_folder_holds_the_same_and_is_mapped(tmp_path):
     model = network()
     outputs = extract(model, loader(), out=tmp_path / "test", classes=list("abcd"))
@@ -81,11 +74,6 @@ def test_modes_and_gradients_are_as_before():
     assert not model[-1]._forward_hooks
 
 
-def test_a_missing_bias_is_zeros():
-    outputs = extract(network(bias=False), loader())
-    assert_array_equal(outputs.bias, np.zeros(4))
-
-
 @pytest.mark.parametrize(
     "batch",
     [
@@ -102,18 +90,6 @@ def test_batches_come_in_several_shapes(batch):
     model = Named(*network())
     outputs = extract(model, (batch(x, y) for x, y in loader()))
     check(outputs, nn.Sequential(*model))
-
-
-def test_unlabelled_batches_give_unlabelled_outputs():
-    outputs = extract(network(), [x for x, _ in loader()])
-    assert outputs.labels is None
-    assert len(outputs) == N
-
-
-def test_half_precision_is_kept_and_bfloat16_widened():
-    assert extract(network().half(), [torch.ones(2, 6).half()]).logits.dtype == "f2"
-    outputs = extract(network().bfloat16(), [torch.ones(2, 6).bfloat16()])
-    assert outputs.logits.dtype == "f4"
 
 
 class Failing(nn.Sequential):
@@ -140,13 +116,6 @@ def test_an_interrupted_run_leaves_nothing_behind(failing, tmp_path):
     with pytest.raises(RuntimeError, match="broken"):
         extract(failing, loader(), out=tmp_path / "test")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_old_result_survives_an_interrupted_run(failing, tmp_path):
-    extract(network(seed=5), loader(), out=tmp_path / "test")
-    with pytest.raises(RuntimeError, match="broken"):
-        extract(failing, loader(), out=tmp_path / "test")
-    check(Outputs.load(tmp_path / "test"), network(seed=5))
 
 
 def test_a_compiled_network_is_not_compiled_for_every_batch():
@@ -217,21 +186,6 @@ def test_what_cannot_be_extracted_is_named(
     assert list(tmp_path.iterdir()) == []
     if isinstance(model, nn.Module):
         assert not any(one._forward_hooks for one in model.modules())
-
-
-@pytest.mark.parametrize("options", [{}, {"shuffle": True}, {"sampler": range(N)}])
-def test_one_name_for_all_fits_any_order(options):
-    found = extract(network(), loader(**options), groups="one name for all")
-    assert set(found.groups) == {"one name for all"}
-
-
-def test_features_alone_have_labels_of_other_classes():
-    whole = extract(network(), loader())
-    batches = [(x, y + 7) for x, y in loader()]
-    found = extract(network(), batches, features_only=True)
-    assert (found.logits, found.weight) == (None, None)
-    assert_array_equal(found.features, whole.features)
-    assert found.labels.max() == 10
 
 
 @pytest.mark.parametrize("folder", [False, True])

@@ -163,15 +163,8 @@ def _of_images_and_texts(
     note = f"zero-shot: its logits are {scale} times the cosines of image and text"
     if scale != f"{MCM().temperature:.6g}":
         note += f". For MCM say so: --detector mcm:temperature={scale}"
-    about = _of_images(hub, name)
-    images = about["transform"]
-
-    def transform(samples: list[Any]) -> Any:
-        is_text = isinstance(samples[0], str)
-        return {"texts": made.embedded(samples)} if is_text else images(samples)
-
-    both = {"model": made, "transform": transform, "note": note}
-    return about | both | {"classes": tuple(classes)}
+    found = {"model": made, "note": note, "classes": tuple(classes)}
+    return _of_images(hub, name) | found
 
 
 class ZeroShot(nn.Module):
@@ -194,10 +187,8 @@ class ZeroShot(nn.Module):
             self.head.weight.copy_(texts * self.scale)
             self.head.bias.zero_()
 
-    def forward(self, texts: Tensor | None = None, **images: Any) -> Tensor:
-        """Return the logits of preprocessed images, or of texts."""
-        if texts is not None:
-            return self.head(texts)
+    def forward(self, **images: Any) -> Tensor:
+        """Return the logits of preprocessed images."""
         embedded = _embedding(self.model.get_image_features(**images))
         return self.head(normalize(embedded, dim=-1))
 

@@ -99,8 +99,7 @@ class Network:
             Images, as arrays (h, w, 3) or (h, w) of bytes, or as images of Pillow; or
             texts.
         """
-        # A model of images and texts takes both.
-        if self.kind == "image" and not isinstance(inputs[0], str):
+        if self.kind == "image":
             inputs = [as_image(one, self.mode) for one in inputs]
         return self.transform(list(inputs))
 

@@ -46,6 +46,5 @@ def test_the_diagram_joins_what_does_not_differ():
         for other in ranks.mean:
             alike = any({name, other} <= set(group) for group in ranks.alike)
             assert (other in text) == (alike and other != name)
-    for wrong in (stats.read_results, None):
-        with pytest.raises(TypeError, match="must be Ranks or a leaderboard"):
-            report.critical_difference(wrong)
+    with pytest.raises(ValueError, match="ranks must be a leaderboard with ranks"):
+        report.critical_difference(None)

@@ -1,40 +1,24 @@
-"""Displays of curves over all thresholds: OSCR, ROC, risk, open-set accuracy."""
+"""Displays of curves over all thresholds: OSCR, ROC, risk over coverage."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset.metrics import (
-    Rates,
-    Sweep,
-    aurc,
-    auroc,
-    get,
-    openauc,
-    osa_curve,
-    osa_optimum,
-    oscr_curve,
-    risk_coverage_curve,
-    sweep,
-)
-from openset.metrics.counts import ALPHA, Alpha
+from openset.metrics import aurc, auroc, openauc
+from openset.metrics.curves import oscr_curve
+from openset.metrics.selective import risk_coverage_curve
 from openset.report.display import (
-    INK,
-    LIGHT,
     Brief,
     Display,
-    Panel,
     label,
     line,
-    mark,
     stacked,
 )
-from openset.scores import Scores
-from openset.thresholds import Operation, Threshold
+from openset.scores import Scores, need_both_sides
 
 Repeated: TypeAlias = Scores | Sequence[Scores]
 """Scores of one run, or of several repeats."""
@@ -189,57 +173,48 @@ def _curves(  # noqa: PLR0917
     """Show a curve for each name, of repeats their mean on a grid, with its spread."""
     x, y = axes_of
     parts, names = {}, {}
+    is_repeated = any(len(own) > 1 for own in table.values())
     for name, own in table.items():
         found = [curve(one) for one in own]
-        parts[name] = found[0]
+        part = found[0]
+        if is_repeated:
+            part = {x: part[x], y: part[y], "spread": np.full(part[x].size, np.nan)}
         if len(own) > 1:
             # Of several points at one x the highest counts: np.interp takes the last.
             each = np.array([np.interp(grid, one[x], one[y]) for one in found])
-            spread = each.std(axis=0, ddof=1)
-            parts[name] = {x: grid, y: each.mean(axis=0), "spread": spread}
-        names[name] = f"{_mean(area, own)}  {name}".rstrip()
-    if any(len(own) > 1 for own in table.values()):
-        for name, part in parts.items():
-            n = part[x].size
-            nothing = np.full(n, np.nan)
-            parts[name] = {
-                x: part[x],
-                y: part[y],
-                "spread": part.get("spread", nothing),
-                "n": np.full(n, len(table[name])),
-            }
+            part = {x: grid, y: each.mean(axis=0), "spread": each.std(axis=0, ddof=1)}
+        if is_repeated:
+            part["n"] = np.full(part[x].size, len(own))
+        parts[name], names[name] = part, f"{_mean(area, own)}  {name}".rstrip()
 
     def draw(axes: Any) -> None:
-        is_log = grid[0] > 0
-        for i, (name, part) in enumerate(parts.items()):
-            values = [part[x], part[y], part.get("spread", np.full(part[x].size, 0.0))]
-            if is_log:  # the axis begins there, not at 0
-                kept = part[x] > grid[0]
-                ends = [grid[0], *(np.interp(grid[0], part[x], v) for v in values[1:])]
-                values = [
-                    np.append(end, v[kept]) for end, v in zip(ends, values, strict=True)
-                ]
-            at, middle, spread = values
-            band = {}
+        low = grid[0]
+        for i, (name, whole) in enumerate(parts.items()):
+            part = whole
+            if low > 0:  # the axis begins there, not at 0
+                kept = whole[x] > low
+                part = {
+                    key: np.append(np.interp(low, whole[x], values), values[kept])
+                    for key, values in whole.items()
+                }
+            middle, band = part[y], {}
             if len(table[name]) > 1:
-                band["low"] = np.maximum(middle - spread, 0)
-                band["high"] = np.minimum(middle + spread, 1)
-            line(axes, at, middle, names[name], i, **band)
+                band["low"] = np.maximum(middle - part["spread"], 0)
+                band["high"] = np.minimum(middle + part["spread"], 1)
+            line(axes, part[x], middle, names[name], i, **band)
         label(axes, *labels)
-        axes.set(xlim=(grid[0], 1), ylim=(0, 1), xscale="log" if is_log else "linear")
-        if is_log:  # plain numbers: no text is mathematics
+        axes.set(xlim=(low, 1), ylim=(0, 1))
+        if low > 0:
+            axes.set_xscale("log")  # plain numbers: no text is mathematics
             axes.xaxis.set_major_formatter("{x:g}")
 
-    rows = tuple(
-        (
-            f"{place:g}",
-            *(
-                float(part[y][np.searchsorted(part[x], place, side="right") - 1])
-                for part in parts.values()
-            ),
-        )
-        for place in places
-    )
+    rows = []
+    for place in places:
+        last = [
+            np.searchsorted(of[x], place, side="right") - 1 for of in parts.values()
+        ]
+        values = zip(parts.values(), last, strict=True)
+        rows.append((f"{place:g}", *(float(part[y][at]) for part, at in values)))
     first, one = (x.upper(), y.upper()) if x == "fpr" else (x, y)
     return Display(
         title=title,
@@ -256,198 +231,24 @@ def _mean(area: tuple[str, Callable[[Scores], float]], repeats: list[Scores]) ->
     return f"{area[0]} {np.mean(values):.4f}{spread}"
 
 
-def osa_over_urr(
-    scores: Scores | Operation | Mapping[str, Scores] | Mapping[str, Operation],
-    *,
-    thresholds: float | Threshold | Mapping[str, float | Threshold] | None = None,
-    alpha: float | None = None,
-) -> Display:
-    """Show open-set accuracy over unknown rejection rate (Fig. 1 of the PostMax paper).
-
-    There is one curve per method over all thresholds. A star marks the threshold in
-    use, a diamond the best threshold for these samples. In the columns, `kind` is
-    ``"curve"``, ``"operational"`` (the star) or ``"best"`` (the diamond).
-
-    Parameters
-    ----------
-    scores
-        Test scores, one or several by name; or the results of
-        :func:`openset.thresholds.operate`, which contain threshold and α.
-    thresholds
-        The thresholds in use, chosen on other data: one, or by the names of `scores`.
-    alpha
-        Weight of the known samples, by default 0.5.
-
-    Examples
-    --------
-    >>> one = Scores(labels=[0, 0, -1], predicted=[0, 0, 0], known=[3.0, 1.5, 1.0])
-    >>> shown = osa_over_urr(one, thresholds=2.0)
-    >>> shown.columns["kind"][-2:].tolist(), shown.columns["osa"][-2:].tolist()
-    (['operational', 'best'], [0.75, 1.0])
-    """
-    caller = "report.osa_over_urr"
-    table: dict[str, Any] = _named(caller, scores, (Scores, Operation))
-    done = {n: one for n, one in table.items() if isinstance(one, Operation)}
-    if done and (len(done) < len(table) or thresholds is not None or alpha is not None):
-        got = "other scores, thresholds or alpha beside them"
-        remedy = "An operation already has its threshold and α"
-        _check.fail(caller, "scores", "given alone with operations", got, remedy)
-    alphas = sorted({one.alpha_test for one in done.values()})
-    if len(alphas) > 1:
-        got = ", ".join(f"{one:g}" for one in alphas)
-        _check.fail(caller, "operations", "reported with the same α", got)
-    weight = alphas[0] if done else ALPHA if alpha is None else float(alpha)
-    parts: dict[str, dict[str, Any]] = {}
-    points: dict[str, list[tuple[float, float]]] = {}  # in use, if given; the best
-    for name, one in table.items():
-        if done:
-            curve = one.curve
-            found = [(p.urr, p.osa) for p in (one.operational, one.best)]
-        else:
-            _check.both_sides(caller, one.n_known, one.n_unknown)
-            curve = osa_curve(one, alpha=weight)
-            best = osa_optimum(one, alpha=weight)
-            found = [(Rates.at(one, best.threshold).urr, best.value)]
-            is_by_name = isinstance(thresholds, Mapping)
-            given: Any = thresholds.get(name) if is_by_name else thresholds  # type: ignore[union-attr]
-            if given is not None:
-                value = given.value if isinstance(given, Threshold) else given
-                rates = Rates.at(one, _check.threshold(caller, value))
-                found.insert(0, (rates.urr, rates.osa(weight)))
-        points[name] = found
-        kinds = ["operational", "best"][-len(found) :]
-        parts[name] = {
-            "kind": np.concatenate([np.full(curve.urr.size, "curve"), kinds]),
-            "urr": np.append(curve.urr, [urr for urr, _ in found]),
-            "osa": np.append(curve.osa, [osa for _, osa in found]),
-        }
-    is_used = any(len(found) == 2 for found in points.values())
-
-    def draw(axes: Any) -> None:
-        for i, (name, part) in enumerate(parts.items()):
-            n = len(points[name])
-            urr, osa = part["urr"][:-n], part["osa"][:-n]
-            line(axes, urr, osa, name or "all thresholds", i)
-        for i, found in enumerate(points.values()):
-            for (urr, osa), shape in zip(found[::-1], "D*", strict=False):
-                mark(axes, (urr, osa), shape, LIGHT[i % len(LIGHT)])
-        mark(axes, ([], []), "D", INK, "best threshold (oracle)")
-        if is_used:
-            mark(axes, ([], []), "*", INK, "the threshold in use")
-        label(axes, "unknown rejection rate", f"open-set accuracy, α = {weight:.2f}")
-        axes.set_xlim(0, 1)
-
-    osa = f"OSA (α = {weight:g}) in use"
-    header = ("name", osa, "URR in use", "OSA at best", "URR at best")
-    rows = []
-    for name, found in points.items():
-        used = found[0][::-1] if len(found) == 2 else ("–", "–")
-        rows.append((name, *used, *found[-1][::-1]))
-    return Display(
-        title="Open-set accuracy over URR",
-        columns=stacked(parts),
-        brief=Brief(header, tuple(rows)),
-        panels=(draw,),
-    )
-
-
-def metric_against_unknown_tpr(
-    scores: Scores | Mapping[str, Scores],
-    *,
-    metrics: Sequence[str] = ("f_score", "youden", "normalized_accuracy", "osa"),
-    alpha: Alpha = ALPHA,
-) -> Display:
-    """Show each metric over the unknown rejection rate; dots mark the best values.
-
-    A metric whose dot lies far to the left prefers a threshold that accepts most
-    unknowns.
-
-    Parameters
-    ----------
-    scores
-        One `Scores`, or several by name: one panel each.
-    metrics
-        Columns of :func:`openset.metrics.sweep`: keys of metrics at a threshold.
-    alpha
-        Weight of the known samples in open-set accuracy; ``"counts"``: their share.
-
-    References
-    ----------
-    Wang et al., "OpenAUC: Towards AUC-oriented open-set recognition", NeurIPS 2022,
-    figure 1.
-
-    Examples
-    --------
-    >>> one = Scores(labels=[0, 1, -1], predicted=[0, 1, 1], known=[3, 1, 2])
-    >>> shown = metric_against_unknown_tpr(one, metrics=["youden"])
-    >>> shown.columns["urr"].tolist(), shown.brief.rows[0][2:]
-    ([1.0, 1.0, 0.0, 0.0], (1.0, 0.75, 0.0))
-    """
-    caller = "report.metric_against_unknown_tpr"
-    options = [one.name for one in fields(Sweep)][2:]
-    names = {_check.one_of(caller, "metrics", one, options): one for one in metrics}
-    names = {one: get(one).label for one in names}
-    if alpha != ALPHA and "osa" in names:
-        weight = "share of known samples" if alpha == "counts" else alpha
-        names["osa"] = f"Open-set accuracy (OSA, α = {weight})"
-    parts: dict[str, dict[str, Any]] = {}
-    rows: list[tuple[Any, ...]] = []
-    for name, one in _named(caller, scores, (Scores,)).items():
-        _check.both_sides(caller, one.n_known, one.n_unknown)
-        swept = sweep(one, alpha=alpha)
-        parts[name] = {"threshold": swept.thresholds, "urr": swept.urr}
-        for metric, text in names.items():
-            parts[name][metric] = getattr(swept, metric)
-            best = swept.best(metric)
-            last = np.flatnonzero(swept.thresholds == best.threshold)[-1]
-            at = float(swept.urr[last])
-            rows.append((name, text, best.threshold, best.value, at))
-
-    def panel(name: str) -> Panel:
-        best = {text: (at, value) for of, text, _, value, at in rows if of == name}
-
-        def draw(axes: Any) -> None:
-            for i, (metric, text) in enumerate(names.items()):
-                line(axes, parts[name]["urr"], parts[name][metric], text, i)
-            for i, text in enumerate(names.values()):
-                mark(axes, best[text], "o", LIGHT[i % len(LIGHT)])
-            mark(axes, ([], []), "o", INK, "best by this metric")
-            x = "unknown rejection rate (TPR of the unknown class)"
-            is_one = len(parts) == 1
-            label(axes, x, *(["metric"] if is_one else ["", name]))
-            axes.set_xlim(0, 1)
-
-        return draw
-
-    header = ("scores", "metric", "best threshold", "value there", "URR there")
-    return Display(
-        title="Metrics against unknown TPR",
-        columns=stacked(parts),
-        brief=Brief(header, tuple(rows)),
-        panels=[panel(name) for name in parts],
-    )
-
-
-def _named(caller: str, data: Any, kinds: tuple[type, ...]) -> dict[str, Any]:
+def named(caller: str, data: Any, kinds: tuple[type, ...]) -> dict[str, Any]:
     """Return a mapping from name to value, for one value or several."""
     table = data if isinstance(data, Mapping) else {"": data}
-    if not table:
-        _check.fail(caller, "scores", "one or several by name", "none")
-    rule = " or ".join(kind.__name__ for kind in kinds) + ", or several by name"
-    for one in table.values():
-        if not isinstance(one, kinds):
-            _check.fail(caller, "scores", rule, type(one).__name__, error=TypeError)
+    rule = " or ".join(kind.__name__ for kind in kinds) + ", one or several by name"
+    wrong = [type(one).__name__ for one in table.values() if not isinstance(one, kinds)]
+    if wrong or not table:
+        got = ", ".join(wrong) or "none"
+        _check.fail(caller, "scores", rule, got, error=TypeError)
     return {str(name): one for name, one in table.items()}
 
 
 def _repeats(caller: str, scores: Any) -> dict[str, list[Scores]]:
     """Return the repeats of each name; all must have known and unknown samples."""
-    table = scores if isinstance(scores, Mapping) else {"": scores}
+    table = named(caller, scores, (Scores, list, tuple))
     found = {
-        str(name): list(one) if isinstance(one, list | tuple) else [one]
-        for name, one in table.items()
+        n: [one] if isinstance(one, Scores) else [*one] for n, one in table.items()
     }
-    for own in found.values() or [[]]:
-        for one in _named(caller, dict(enumerate(own)), (Scores,)).values():
-            _check.both_sides(caller, one.n_known, one.n_unknown)
+    for own in found.values():
+        for one in own or [None]:
+            need_both_sides(caller, one)
     return found

@@ -64,10 +64,8 @@ def per_class_rejection(
     lost = np.bincount(place[rejected], minlength=len(names)).tolist()
     rows: list[tuple[Any, ...]] = []
     for i in np.flatnonzero(support).tolist():
-        side, span = (
-            "unknown" if i >= n_classes else "known",
-            wilson(lost[i], support[i], 0.95),
-        )
+        side = "unknown" if i >= n_classes else "known"
+        span = wilson(lost[i], support[i], 0.95)
         share = lost[i] / support[i]
         rows.append((side, names[i], support[i], lost[i], share, span.low, span.high))
     drawn: list[tuple[Any, ...]] = []
@@ -81,11 +79,9 @@ def per_class_rejection(
     def draw(axes: Any) -> None:
         for i, (side, _, n, _, share, low, high) in enumerate(drawn):
             is_new = all(row[0] != side for row in drawn[:i])
-            named = {"known": "known classes", "unknown": "unknown"}[side]
-            axes.barh(
-                i, share, 0.64, color=LIGHT[side == "unknown"],
-                label=named if is_new else None,
-            )  # fmt: skip
+            named = {"known": "known classes"}.get(side, side) if is_new else None
+            colour = LIGHT[side == "unknown"]
+            axes.barh(i, share, 0.64, color=colour, label=named)
             axes.plot([low, high], [i, i], color=INK, linewidth=0.9)
             said = f"{share:.1%} of {n:,}"
             axes.text(1.02, i, said, va="center", fontsize="small")
@@ -106,8 +102,7 @@ def per_class_rejection(
         title="Rejection by class and group",
         columns=d.as_columns(fields, rows),
         brief=Brief(
-            header,
-            tuple((*row[:5], f"{row[5]:.3f} – {row[6]:.3f}") for row in rows),
+            header, [(*row[:5], f"{row[5]:.3f} – {row[6]:.3f}") for row in rows]
         ),
         panels=(draw,),
         size=(3.4, 0.5 + 0.15 * len(drawn)),
@@ -145,7 +140,7 @@ def confusion_matrix(
         "overall"
     ]
     small, shown = _pooled(matrix, names, len(names) - 1)
-    rows = tuple((name, *row) for name, row in zip(shown, small.tolist(), strict=True))
+    rows = [(name, *row) for name, row in zip(shown, small.tolist(), strict=True)]
     return Display(
         title="Confusion matrix",
         columns=_counts(matrix, names),
@@ -198,7 +193,7 @@ def confusion_regions(
     return Display(
         title="Four views of one confusion matrix",
         columns={n: np.concatenate([one[n] for one in parts]) for n in parts[0]},
-        brief=Brief(("region", "score", "meaning"), tuple(rows)),
+        brief=Brief(("region", "score", "meaning"), rows),
         panels=panels,
         size=(1.3 + max(0.28 * min(most, _CLASSES + 2), 1.4),) * 2,
     )

@@ -1,6 +1,7 @@
 """Displays of means over settings, epochs, calibrations and problems."""
 
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -59,15 +60,13 @@ def sensitivity(
     >>> shown.columns["mean"].round(2).tolist(), shown.columns["n"].tolist()
     ([0.85, 0.91], [2, 2])
     """
-    caller = "report.sensitivity"
-    first = next(iter(values.values()), None)
+    first = next(iter(values.values()))
     by_name: Any = values if isinstance(first, Mapping) else {"": values}
     rows = [
-        (str(name), float(at), *_spread(caller, of_name[at]))
+        (str(name), float(at), *_spread("report.sensitivity", of_name[at]))
         for name, of_name in by_name.items()
         for at in sorted(of_name)
     ]
-    _some(caller, "values", rows)
     columns = as_columns(("name", "parameter", "mean", "spread", "n"), rows)
     places = np.unique(columns["parameter"])
     # Parameters are often powers: draw their values at equal distances.
@@ -87,7 +86,7 @@ def sensitivity(
     return Display(
         title=f"{metric} over {parameter}",
         columns=columns,
-        brief=Brief(header, tuple((row[0], f"{row[1]:g}", *row[2:]) for row in rows)),
+        brief=Brief(header, [(row[0], f"{row[1]:g}", *row[2:]) for row in rows]),
         panels=(draw,),
     )
 
@@ -121,26 +120,25 @@ def learning_curves(
     """
     caller = "report.learning_curves"
     every = [one for of_method in runs.values() for run in of_method for one in run]
-    _some(caller, "runs", every)
+    if not every:
+        _check.fail(caller, "runs", "non-empty", "none")
     shared = [
         name
         for name, value in every[0].items()
-        if name != "epoch"
-        and isinstance(value, int | float)
-        and all(name in one for one in every)
+        if isinstance(value, int | float) and all(name in one for one in every)
     ]
+    shared = [name for name in shared if name != "epoch"]
     chosen = [_check.one_of(caller, "metrics", name, shared) for name in metrics]
     chosen = chosen or shared
-    _some(caller, "metrics", chosen)
     found: dict[tuple[str, str, int], list[float]] = {}
     for metric in chosen:
         for method, of_method in runs.items():
-            epochs = [
+            pairs = [
                 (int(one.get("epoch", i + 1)), float(one[metric]))
                 for run in of_method
                 for i, one in enumerate(run)
             ]
-            for epoch, value in sorted(epochs, key=lambda pair: pair[0]):
+            for epoch, value in sorted(pairs, key=itemgetter(0)):
                 found.setdefault((str(method), metric, epoch), []).append(value)
     rows = [(*at, *_spread(caller, values)) for at, values in found.items()]
     columns = as_columns(("name", "metric", "epoch", "mean", "spread", "n"), rows)
@@ -164,7 +162,7 @@ def learning_curves(
     return Display(
         title="Learning curves",
         columns=columns,
-        brief=Brief(header, tuple(last.values())),
+        brief=Brief(header, [*last.values()]),
         panels=[panel(metric) for metric in chosen],
     )
 
@@ -183,11 +181,6 @@ def _points(  # noqa: PLR0917
     if (columns["n"][mine] > 1).any():
         band = {"low": mean - spread, "high": mean + spread}
     line(axes, x, mean, name, colour, marker="o", **band)
-
-
-def _some(caller: str, name: str, values: Sequence[Any]) -> None:
-    if not values:
-        _check.fail(caller, name, "non-empty", "none")
 
 
 def _spread(caller: str, values: Repeats) -> tuple[float, float, int]:
@@ -284,34 +277,29 @@ def _parts(
     caller: str, tables: Rows | Mapping[str, Rows], first: str
 ) -> dict[str, dict[str, NDArray[Any]]]:
     given = tables if isinstance(tables, Mapping) else {"": tables}
-    _some(caller, "tables", list(given))
     needed = (first, *_NUMBERS)
-    parts = {}
-    for name, rows in given.items():
-        missing = set(needed).difference(*rows)
-        if missing:
-            rule = f"rows with the columns {', '.join(needed)}"
-            _check.fail(caller, "tables", rule, f"none of {', '.join(sorted(missing))}")
-        parts[str(name)] = {
+    missing = {*needed}.difference(*(row for rows in given.values() for row in rows))
+    if missing:
+        rule = f"rows with the columns {', '.join(needed)}"
+        _check.fail(caller, "tables", rule, f"none of {', '.join(sorted(missing))}")
+    return {
+        str(name): {
             column: np.array([row[column] for row in rows]) for column in needed
         }
-    return parts
+        for name, rows in given.items()
+    }
 
 
 def _swept(
     title: str, parts: Mapping[str, Mapping[str, Any]], first: str, draw: Panel
 ) -> Display:
-    rows = tuple(
+    rows = [
         (name, *row)
         for name, part in parts.items()
         for row in zip(*part.values(), strict=True)
-    )
-    return Display(
-        title=title,
-        columns=stacked(parts),
-        brief=Brief(("name", first, *_NUMBERS), rows),
-        panels=(draw,),
-    )
+    ]
+    brief = Brief(("name", first, *_NUMBERS), rows)
+    return Display(title=title, columns=stacked(parts), brief=brief, panels=(draw,))
 
 
 def critical_difference(ranks: Ranks | Leaderboard) -> Display:
@@ -334,15 +322,10 @@ def critical_difference(ranks: Ranks | Leaderboard) -> Display:
     >>> critical_difference(found).columns["mean_rank"].tolist()
     [1.0, 2.0, 3.0]
     """
-    found: Any = ranks.ranks if isinstance(ranks, Leaderboard) else ranks
-    _check.instance(
-        "report.critical_difference",
-        "ranks",
-        found,
-        Ranks,
-        rule="Ranks or a leaderboard with them",
-        remedy="Ranks need two methods and two common problems or runs",
-    )
+    found = ranks.ranks if isinstance(ranks, Leaderboard) else ranks
+    if found is None:
+        rule = "a leaderboard with ranks: three methods over two problems or runs"
+        _check.fail("report.critical_difference", "ranks", rule, "one without")
     mean = found.mean
     n, half = len(mean), (len(mean) + 1) // 2
     top = 0.5 + 0.5 * len(found.alike)  # below the bars
@@ -350,9 +333,9 @@ def critical_difference(ranks: Ranks | Leaderboard) -> Display:
     def draw(axes: Any) -> None:
         axes.plot([1, n], [0, 0], color=SOFT, linewidth=1)
         step = -(-n // 12)
-        for rank in range(1, n + 1, step):
-            axes.plot([rank, rank], [0, -0.3], color=SOFT, linewidth=1)
-            axes.text(rank, -0.45, str(rank), ha="center", fontsize="small", color=SOFT)
+        for tick in range(1, n + 1, step):
+            axes.plot([tick, tick], [0, -0.3], color=SOFT, linewidth=1)
+            axes.text(tick, -0.45, str(tick), ha="center", fontsize="small", color=SOFT)
         axes.plot([1, 1 + found.critical_difference], [-2, -2], color=INK)
         said = f"critical difference {found.critical_difference:.2f}"
         axes.text(1, -2.25, said, fontsize="small")
@@ -378,13 +361,10 @@ def critical_difference(ranks: Ranks | Leaderboard) -> Display:
 
     return Display(
         title="Critical difference",
-        columns={
-            "name": np.array(list(mean)),
-            "mean_rank": np.array(list(mean.values())),
-        },
+        columns=as_columns(("name", "mean_rank"), list(mean.items())),
         brief=Brief(
             ("method", "mean rank", "no significant difference to"),
-            tuple((name, rank, alike(name)) for name, rank in mean.items()),
+            [(name, rank, alike(name)) for name, rank in mean.items()],
         ),
         panels=(draw,),
         size=(3.4, 0.7 + 0.16 * (half + top)),

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from openset.metrics import osa_optimum
-from openset.report import curves, decisions, explorer, histograms, settings
+from openset.report import curves, decisions, explorer, histograms, operating, settings
 from openset.report.display import Display, number_text, readable
 from openset.report.leaderboard import Board, PairTests, pair_tests
 from openset.report.read import Run, Study
@@ -128,7 +128,7 @@ def _figures(
     text = "The diamond is the oracle: the best threshold for these samples."
     text += " The star is the threshold in use, chosen on other data." if chosen else ""
     yield Figure(
-        curves.osa_over_urr(
+        operating.osa_over_urr(
             {run.method: own for run, own in pairs},
             thresholds=chosen,
             # the α of the study's own report
@@ -139,7 +139,7 @@ def _figures(
     first, scores = pairs[0]
     name = readable(first.method)
     yield Figure(
-        curves.metric_against_unknown_tpr(scores),
+        operating.metric_against_unknown_tpr(scores),
         f"{name}: the dot marks the best threshold by each metric. A metric whose dot "
         "is far to the left prefers a threshold that accepts most unknowns (Fig. 1 of "
         "the OpenAUC paper).",

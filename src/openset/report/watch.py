@@ -145,7 +145,7 @@ def _figures(
         display = Display(
             title=title,
             columns=as_columns(header, rows),
-            brief=Brief(header, tuple(rows)),
+            brief=Brief(header, rows),
             panels=(draw,),
         )
         shown.append((display, text))

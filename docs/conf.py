@@ -109,6 +109,9 @@ def api_pages() -> None:
         if "_" not in guest.name:
             pages[guest.name] = ""
     (DOCS / "api").mkdir(exist_ok=True)
+    for old in (DOCS / "api").glob("*.rst"):
+        if old.stem not in pages:
+            old.unlink()
     for name, members in pages.items():
         imported = "\n   :imported-members:" if members else ""
         lines = f"   :members: {members}{imported}\n"

@@ -19,11 +19,14 @@ import openset as ops
 from openset.bench import named
 
 images, digits = load_digits(return_X_y=True)
-Path("images").mkdir(exist_ok=True)
+images_folder = Path("runs/images")
+images_folder.mkdir(parents=True, exist_ok=True)
 lists = {"train": [], "known": [], "near/digits": []}
 for i, (pixels, digit) in enumerate(zip(images, digits, strict=True)):
     name = f"{i}.png"
-    Image.fromarray((pixels.reshape(8, 8) * 15).astype("uint8")).save(f"images/{name}")
+    Image.fromarray((pixels.reshape(8, 8) * 15).astype("uint8")).save(
+        images_folder / name
+    )
     part = "near/digits" if digit > 5 else "train" if i % 2 else "known"
     lists[part].append(f"{name} {digit if digit < 6 else -1}\n")
 
@@ -46,18 +49,19 @@ for _ in range(150):
 
 loaded = ops.extract.load(network, side=8)
 for part, lines in lists.items():
-    file = Path("list.txt")
+    file = Path("runs/list.txt")
     file.write_text("".join(lines), "utf-8")
-    target = Path("outputs") / f"{part}.npz"
+    target = Path("runs/outputs") / f"{part}.npz"
     target.parent.mkdir(parents=True, exist_ok=True)
-    ops.extract.run(loaded, "images", image_list=file).save(target)
+    ops.extract.run(loaded, images_folder, image_list=file).save(target)
 
 # %%
 # Two far data sets of the benchmark are not there: their columns are left out.
 
-table = named.evaluate(named.load("mnist-small"), "outputs", partial=True)
+table = named.evaluate(named.load("mnist-small"), "runs/outputs", partial=True)
 for detector, row in table.values("auroc").items():
     print(f"{detector:9} AUROC {row['near']:.3f}")
-known, near = (ops.Outputs.load(f"outputs/{p}.npz") for p in ("known", "near/digits"))
-fitted = ops.detectors.RMDS().fit(ops.Outputs.load("outputs/train.npz"))
+load = ops.Outputs.load
+known, near = load("runs/outputs/known.npz"), load("runs/outputs/near/digits.npz")
+fitted = ops.detectors.RMDS().fit(load("runs/outputs/train.npz"))
 ops.report.histogram(fitted.score(ops.Outputs.concat([known, near])))

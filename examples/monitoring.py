@@ -34,7 +34,7 @@ def outputs(pixels, labels=None):
 fitted = ops.detectors.RMDS().fit(outputs(images[train], digits[train]))
 validation = outputs(images[calibration], digits[calibration])
 rejector = ops.Rejector.calibrate(fitted, known=validation, objective="at_tpr")
-rejector.save("rejector")
+rejector.save("runs/rejector")
 
 # %%
 # **Watch** four days of traffic. On Tuesday one sample in five is an unknown digit, on
@@ -47,7 +47,7 @@ days = {
     "Wednesday": normal[216:336] * 0.5,
     "Thursday": normal[60:180],
 }
-watch = ops.watch.Watch.of(ops.Rejector.load("rejector"), false_alarms=0.01)
+watch = ops.watch.Watch.of(ops.Rejector.load("runs/rejector"), false_alarms=0.01)
 found = {}
 for day, pixels in days.items():
     new = outputs(pixels)

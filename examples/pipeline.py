@@ -42,6 +42,6 @@ decided = cross_val_predict(search.best_estimator_, X_train, y_train, cv=2)
 print(f"right in cross-validation: {np.mean(decided == y_train):.1%}")
 best = search.best_estimator_
 print(f"right in the test: {np.mean(best.predict(X_test) == y_test):.1%}")
-best.rejector_.save("digits-rejector")  # openset serve digits-rejector
+best.rejector_.save("runs/digits-rejector")  # openset serve runs/digits-rejector
 scores, threshold = best.scores(X_test, y_test), best.rejector_.threshold.value
 ops.report.confusion_matrix(scores, threshold)

@@ -22,13 +22,13 @@ import openset as ops
 parts = ops.demo()
 fitted = ops.detectors.PostMax().fit(parts.train)
 pair = {"known": parts.validation, "surrogate": parts.surrogate, "train": parts.train}
-ops.Rejector.calibrate(fitted, **pair).save("rejector")
+ops.Rejector.calibrate(fitted, **pair).save("runs/served")
 
 # %%
-# **Start** it, as in a shell: `openset serve rejector --port 0`. Port 0 takes a free
+# **Start** it, as in a shell: `openset serve FOLDER --port 0`. Port 0 takes a free
 # one. The first lines it writes say where it listens.
 
-command = [sys.executable, "-m", "openset", "serve", "rejector", "--port", "0"]
+command = [sys.executable, "-m", "openset", "serve", "runs/served", "--port", "0"]
 server = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
 lines = iter(server.stderr.readline, "")
 address = next(found[0] for one in lines if (found := re.search(r"http://\S+\d", one)))

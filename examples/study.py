@@ -19,13 +19,14 @@ models:
 detectors: [msp, maxlogit, postmax, knn, {name: knn, k: 1, label: knn 1}]
 metrics: [openauc, auroc, fpr_at_tpr]
 """
-written = Path("study.yaml").write_text(STUDY, encoding="utf-8")
+Path("runs").mkdir(exist_ok=True)
+written = Path("runs/small.yaml").write_text(STUDY, encoding="utf-8")
 
 # %%
 # **Run.** Every cell is stored as soon as it is finished. The same call again repeats
 # nothing; `backend="ray"` runs on a cluster.
 
-done = ops.bench.run("study.yaml", "runs/digits", backend="sequential")
+done = ops.bench.run("runs/small.yaml", "runs/digits", backend="sequential")
 print(done.n_run, "cells")
 
 # %%
@@ -40,6 +41,6 @@ board
 # **Report.** One file, opened in any browser, without a server. Its figures can be had
 # alone: mean ranks over the draws, and what differs by no more than chance.
 
-page = ops.report.write("runs/digits", "report.html")
+page = ops.report.write("runs/digits", "runs/report.html")
 print(page, round(page.stat().st_size / 1e6, 1), "MB")
 ops.report.critical_difference(ops.stats.leaderboard(results, "openauc"))

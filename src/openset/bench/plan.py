@@ -11,13 +11,8 @@ from openset._optional import optional
 from openset.bench import dependencies, protocols
 from openset.bench.cells import Task
 from openset.bench.networks import Network
-from openset.bench.study import (
-    PUBLISHED,
-    Component,
-    NetworkModel,
-    Study,
-    data_of,
-)
+from openset.bench.protocols import data_of
+from openset.bench.study import PUBLISHED, Component, NetworkModel, Study
 from openset.protocols import Protocol
 
 

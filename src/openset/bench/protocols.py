@@ -5,22 +5,153 @@ from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
+import pydantic
+from pydantic import AfterValidator, Field
 
 from openset import _check, datasets, protocols
-from openset.bench.study import (
-    Entry,
-    Holdout,
-    NamedClasses,
-    Operational,
-    Outlier,
-    ProtocolFile,
-    PublishedSplits,
-    data_of,
-)
 from openset.datasets import Cut, Dataset
 from openset.protocols import Protocol
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Classes = Literal["all"] | list[int | str]
+Unknowns = Literal["dealt", "shared"]
+
+
+def _data(name: str) -> str:
+    if name and not datasets.is_name(name) and not {".", "/"} & set(name):
+        _check.one_of("bench", "data", name, datasets.names())
+    return name
+
+
+# Names are looked up when a study is read.
+Data = Annotated[str, AfterValidator(_data)]
+
+DATA_KEYS = ("data", "unknown_data", "negative_data", "surrogate_data")
+"""Keys of a protocol entry that name a data set."""
+
+
+class Part(pydantic.BaseModel):
+    """A part of a study: immutable; unknown keys are errors."""
+
+    model_config = pydantic.ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    def recipe(self) -> dict[str, Any]:
+        """Return what determines the numbers: all but titles and where it runs."""
+        return self.model_dump(exclude={"label", "gpus", "together"})
+
+
+class Entry(Part):
+    """What every protocol of a study has."""
+
+    usual_title: ClassVar[str] = "{one.data}"
+    kind: str
+    name: str = ""
+    data: Data = ""
+    unknown_data: Data = ""
+    validation: Share = 0.0
+    max_train: Count | None = None
+    max_test: Count | None = None
+    folds: Count = 1
+    unknowns: Unknowns = "dealt"
+
+    @property
+    def title(self) -> str:
+        """The name; by default derived from the other keys."""
+        return self.name or self.usual_title.format(one=self)
+
+
+class Drawn(Entry):
+    """Classes drawn at random `repeats` times."""
+
+    usual_title = "{one.data} {one.known}/{one.unknown}"
+    data: Data
+    repeats: Count = 1
+    rng: Whole = 0
+
+
+class Holdout(Drawn):
+    """Known and unknown classes of one data set."""
+
+    kind: Literal["holdout"]
+    known: Count
+    unknown: Count
+
+
+class Outlier(Drawn):
+    """Known classes of one data set, unknown classes of another."""
+
+    usual_title = "{one.data} → {one.unknown_data}"
+    kind: Literal["outlier"]
+    unknown_data: Data
+    known: Count | None = None
+    unknown: Count | None = None
+
+
+class Operational(Drawn):
+    """Like `Holdout`, with surrogate classes to choose the threshold on.
+
+    With `n_tests` the test part is divided into that many splits.
+    """
+
+    usual_title = "{one.data} {one.known}/{one.surrogate}/{one.unknown}"
+    kind: Literal["operational"]
+    known: Count
+    surrogate: Count
+    unknown: Count
+    validation: Share = 0.2
+    n_tests: Count = 1
+
+
+class PublishedSplits(Entry):
+    """Published splits; each is a repeat."""
+
+    usual_title = "{one.split_of}"
+    kind: Literal["published"]
+    split_of: str
+    splits: Literal["all"] | list[int | str] = "all"
+
+
+class NamedClasses(Entry):
+    """Classes by name or number, or "all" of them."""
+
+    kind: Literal["classes"]
+    data: Data
+    known: Classes
+    unknown: Classes
+    surrogate: list[int | str] = []
+    rng: Whole = 0
+
+
+class ProtocolFile(Entry):
+    """A protocol, or several, in a JSON file."""
+
+    usual_title = "{one.stem}"
+    kind: Literal["file"]
+    path: str
+    data: Data
+    negative_data: Data = ""
+    surrogate_data: Data = ""
+
+    @property
+    def stem(self) -> str:
+        """Name of the file."""
+        return Path(self.path).stem
+
+
+AnyEntry = Annotated[
+    Holdout | Outlier | Operational | PublishedSplits | NamedClasses | ProtocolFile,
+    Field(discriminator="kind"),
+]
+
+
+def data_of(entry: Entry) -> list[str]:
+    """Return the data sets that an entry names."""
+    return [name for key in DATA_KEYS if (name := getattr(entry, key, ""))]
 
 
 def draw(entry: Entry, base: Path, root: Path) -> list[Protocol]:

@@ -22,7 +22,7 @@ from openset.bench import cells, networks, protocols
 from openset.bench.cells import Task
 from openset.bench.networks import Errors, Network, Place
 from openset.bench.plan import plan
-from openset.bench.study import Study, check, noting, read
+from openset.bench.study import Study, read
 from openset.protocols import Draws, Protocol
 
 
@@ -101,7 +101,6 @@ def run(
     """
     _backends.check(backend, jobs)
     if isinstance(study, Study):
-        check(study)
         content = study.model_dump(mode="json", exclude_defaults=True)
         name, text = "study.yaml", yaml.safe_dump(content, sort_keys=False).encode()
     else:
@@ -154,8 +153,11 @@ def _drawn(place: Place) -> dict[str, list[Protocol]]:
     """Draw the protocols of every entry, by its title."""
     found = {}
     for i, entry in enumerate(place.study.protocols):
-        with noting(f"protocols[{i}]"):
+        try:
             found[entry.title] = protocols.draw(entry, place.base, place.root)
+        except Exception as error:
+            error.add_note(f"in protocols[{i}]")
+            raise
     return found
 
 

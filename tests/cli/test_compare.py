@@ -94,20 +94,3 @@ def test_a_study_is_compared_by_paired_t_tests(run, run_json, tmp_path, monkeypa
     assert found == [test.record() for test in tests]
     assert "far" in run("compare", path, *words)
     assert "lead" in run("compare", path, "--metric", f"{__name__}:LEAD")
-
-
-def test_of_one_unknown_there_is_a_table_and_no_test(run, tmp_path):
-    files = [
-        Scores(labels=[0, 1, -1], predicted=[0, 1, 0], known=[3, 1, 2]).save(
-            tmp_path / f"{name}.npz"
-        )
-        for name in "ab"
-    ]
-    assert "OpenAUC" in run("compare", *files)
-
-
-def test_files_in_another_order_are_paired_by_ids(run_json, tmp_path):
-    wanted = run_json("compare", *FILES[:2])["tests"]
-    order = np.random.default_rng(0).permutation(300)
-    turned = Scores.load(FILES[1]).take(order).save(tmp_path / "scores-knn.npz")
-    assert run_json("compare", FILES[0], turned)["tests"] == wanted

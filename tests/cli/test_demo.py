@@ -7,8 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import openset
-from openset import MissingExtraError, __version__
+from openset import __version__
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -31,15 +30,6 @@ def test_a_folder_is_no_markup_and_the_command_can_be_pasted(
     exec(code[1], names := {})  # noqa: S102  # our own page
     assert 0.9 < names["result"]["openauc"] < 1
     assert Path("rejector").is_dir()
-
-
-def test_a_missing_extra_is_named_in_full(run, tmp_path, monkeypatch):
-    def missing(*_):
-        msg = 'report: needs jinja2; install it with: pip install "openset[report]"'
-        raise MissingExtraError(msg)
-
-    monkeypatch.setattr(openset.report, "write", missing)
-    assert 'pip install "openset[report]"' in run("demo", "--out", tmp_path)
 
 
 def test_doctor_tells_versions_and_folders(run, run_json, tmp_path, monkeypatch):

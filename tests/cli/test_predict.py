@@ -1,14 +1,11 @@
 """`openset predict`."""
 
-import csv
 import json
-import warnings
 
 import numpy as np
 import pytest
 
-from openset import Outputs, Rejector, detectors
-from tests.cli.conftest import outputs
+from openset import Outputs, Rejector
 
 
 @pytest.fixture
@@ -60,29 +57,6 @@ def test_samples_of_the_calibration_are_pointed_out(run, files, tmp_path):
     # What calibration warned of is not repeated for ever.
     assert Rejector.load(files / "rejector").cautions
     assert run(*words, "test.npz", stream="stderr") == ""
-
-
-def test_sets_are_shown_by_name(run, files, tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        rejector = Rejector.calibrate(
-            detectors.Energy().fit(),
-            known=Outputs.load(files / "val.npz"),
-            surrogate=Outputs.load(files / "far.npz"),
-            sets=0.999,
-        )
-    rejector.save(tmp_path / "r")
-    outputs(40, 0, seed=9).save(tmp_path / "new.npz")
-    decisions = rejector.decide(Outputs.load(tmp_path / "new.npz"))
-    named = [
-        "|".join(("ant", "bee", "cat")[c] for c in one) for one in decisions.set_classes
-    ]
-    assert len({one.count("|") for one in named}) > 1
-    run("predict", tmp_path / "r", tmp_path / "new.npz", "-o", tmp_path / "x.csv")
-    with (tmp_path / "x.csv").open(newline="") as stream:
-        assert [row["set"] for row in csv.DictReader(stream)] == named
-    text = run("predict", tmp_path / "r", tmp_path / "new.npz")
-    assert all(one.replace("|", ", ") in text for one in named[:10])
 
 
 @pytest.fixture

@@ -35,11 +35,6 @@ def test_a_published_protocol_is_shown(run, words, said):
     assert all(one in text for one in said)
 
 
-def test_a_protocol_can_be_shown_as_json(run):
-    text = run("protocols", "show", "cub", "Hard", "--json")
-    assert Protocol.from_json(text) == protocols.published("cub", "Hard")
-
-
 def test_a_file_is_shown_as_a_whole_or_one_by_its_number(run, tmp_path):
     draws = protocols.holdout(10, 6, 4, repeats=3)
     path = draws.save(tmp_path / "draws.json")
@@ -84,9 +79,3 @@ def test_commands_draw_what_the_library_draws(run, tmp_path, words, expected):
     path = tmp_path / "drawn.json"
     assert f"wrote {path}" in run("protocols", *words, "--out", path)
     assert protocols.load(path) == expected()
-
-
-def test_a_data_set_lends_its_classes(run):
-    drawn = Protocol.from_json(run("protocols", "holdout", "digits", *SIZES))
-    assert drawn.source == "digits"
-    assert drawn.is_complete

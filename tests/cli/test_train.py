@@ -97,15 +97,6 @@ def test_known_classes_are_named(train, tmp_path):
     assert found.unknown == ("0", "2", "4", "5", "6", "8", "9")
 
 
-def test_a_protocol_is_drawn_where_none_is_published(run, tmp_path):
-    out = tmp_path / "run"
-    words = ("train", "-m", "softmax", *QUICK, "--split", 3, "--out", out)
-    with pytest.warns(match="Drawn with seed 0: 6 known classes; unknown"):
-        run(*words)
-    expected = protocols.holdout(datasets.load("digits"), 6, 4, 5, rng=0)[3]
-    assert protocols.load(out / "protocol.json").unknown == expected.unknown
-
-
 @pytest.mark.parametrize("given", ["digits", "others.npz"])
 def test_negatives_are_classes_left_over_or_another_data_set(run, tmp_path, given):
     digits = datasets.load("digits")
@@ -125,14 +116,3 @@ def test_negatives_are_classes_left_over_or_another_data_set(run, tmp_path, give
         used = {*trained.outputs["test"].groups, *trained.outputs["train"].groups}
         left = set(digits.classes) - used if given == "digits" else {"far"}
         assert set(trained.outputs["negative"].groups) == left
-
-
-def test_fields_of_the_recipe_are_tuned_and_used(train, draws, tmp_path):
-    grid = ("--tune", "weight_decay=0,1e-3", "--tune", "recipe=arpl,torchosr")
-    words = ("--protocol", draws, *grid, "--out", tmp_path / "run")
-    table, _, used = train("-m", "softmax", *words).partition("is trained with ")
-    assert table.count("recipe=torchosr") == 2
-    recipe = spec(tmp_path / "run")["recipe"]
-    # In the order in which they were given.
-    expected = f"weight_decay={recipe['weight_decay']}, recipe={recipe['name']}"
-    assert used.startswith(expected)

@@ -2,10 +2,9 @@
 
 import json
 
-import numpy as np
 import pytest
 
-from openset import Outputs, Rejector, watch
+from openset import Rejector, watch
 from tests.cli.conftest import outputs
 
 
@@ -44,28 +43,6 @@ def test_json_lines_are_the_verdicts_of_the_library(run, days):
     assert [*found] == ["0…199", "200…399", "400…599"]
     wanted = [{"window": name, **one.to_dict()} for name, one in found.items()]
     assert lines(text) == json.loads(json.dumps(wanted))
-
-
-def test_invalid_samples_are_counted(run, days):
-    given = Outputs.load(days / "quiet.npz")
-    logits = np.array(given.logits)
-    logits[5] = np.nan
-    parts = {"logits": logits, "features": given.features}
-    Outputs(**parts, invalid="keep").save(days / "odd.npz")
-    text = run("watch", "rejector", days / "odd.npz")
-    assert "odd.npz: 1 of 300 samples are invalid" in text
-    (found,) = lines(run("watch", "rejector", days / "odd.npz", "--json"))
-    assert (found["n"], found["n_invalid"]) == (299, 1)
-
-
-def test_a_reference_may_be_unlabelled_if_all_of_it_counts(run, fails, days):
-    given = Outputs.load(days / "quiet.npz")
-    Outputs(logits=given.logits, features=given.features).save(days / "bare.npz")
-    words = "watch", "rejector", "--reference", days / "bare.npz", days / "quiet.npz"
-    said = fails(*words)
-    assert "undefined without known samples" in said
-    assert "bare.npz" in said
-    run(*words, "--all")
 
 
 def test_a_page_says_the_same(run, days):

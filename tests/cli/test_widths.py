@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from openset import datasets, protocols
+from openset import protocols
 from openset.cli import terminal
 from openset.protocols import Protocol
 
@@ -45,14 +45,6 @@ def test_long_names_are_folded(shown, tmp_path):
     text = shown("protocols", "show", path)
     assert f"known1known-{LONG}" in text
     assert f"unknown1unknown-{LONG}" in text
-
-
-def test_data_sets_keep_names_and_numbers(shown, tmp_path):
-    text = shown("datasets", "--root", tmp_path)
-    for name in datasets.names():
-        one = datasets.info(name)
-        numbers = ("–" if n is None else str(n) for n in (one.n_classes, one.n_samples))
-        assert f"{name}{one.kind}{''.join(numbers)}" in text
 
 
 @pytest.mark.parametrize("name", ["openauc-table1", "class-imbalance-fig3"])

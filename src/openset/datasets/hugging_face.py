@@ -44,9 +44,9 @@ class HubImages:
             msg = f"datasets: image {index} of {self.name} {why}"
             raise ArtefactError(msg) from error
 
-    def take(self, rows: NDArray[np.int64]) -> lazy_inputs.Picked:
+    def take(self, rows: NDArray[np.int64]) -> lazy_inputs.Joined:
         """Return the images that `rows` selects."""
-        return lazy_inputs.Picked(self, rows)
+        return lazy_inputs.Joined((self,), rows)
 
 
 def is_saved(folder: Path) -> bool:

@@ -1,12 +1,8 @@
 """The files of a data set below the root: found, or fetched and checked by pooch."""
 
-import lzma
 import os
 import shutil
-import tarfile
 import tempfile
-import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -14,15 +10,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from openset import _io
-from openset._types import ArtefactError
+from openset._types import ArtefactError, MissingExtraError
 
 ROOT, OFFLINE = "OPENSET_DATA", "OPENSET_OFFLINE"
 _BY_HAND = "its publisher offers no direct download"
-# What readers raise when a file is damaged.
-_DAMAGE = (
-    *(ValueError, EOFError, OSError, LookupError, TypeError, AttributeError),
-    *(lzma.LZMAError, tarfile.TarError, zipfile.BadZipFile, zlib.error),
-)
 
 
 class File(NamedTuple):
@@ -146,9 +137,12 @@ def reading(path: Path) -> Iterator[None]:
     """Turn the errors of a reader into one that names the file or folder."""
     try:
         yield
-    except (ArtefactError, FileNotFoundError, ConnectionError, PermissionError):
+    except (
+        *(ArtefactError, MissingExtraError, MemoryError),
+        *(FileNotFoundError, ConnectionError, PermissionError),
+    ):
         raise
-    except _DAMAGE as error:
+    except Exception as error:  # whatever a reader of some format raises
         why = f"{type(error).__name__}: {error}"
         msg = f"datasets: {path} is damaged or of another kind ({why}). Get it again"
         raise ArtefactError(msg) from error

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self, overload
+from typing import Any, Self
 
 from openset import _check, _io
 from openset._types import ArtefactError
@@ -40,11 +40,7 @@ class Draws(Saved, Sequence[Protocol]):
         if not self.protocols:
             _check.fail("Draws", "protocols", "non-empty", "none")
 
-    @overload
-    def __getitem__(self, index: int) -> Protocol: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Protocol, ...]: ...
-    def __getitem__(self, index: int | slice) -> Protocol | tuple[Protocol, ...]:
+    def __getitem__(self, index: Any) -> Any:
         return self.protocols[index]
 
     def __len__(self) -> int:

@@ -120,11 +120,3 @@ def images(files: Sequence[bytes], *, keep: bool) -> lazy_inputs.ImageFiles:
         refuse(413, "the images", f"of at most {_MOST_PIXELS} pixels", n_pixels)
     names = tuple(f"file {i}" for i in range(len(streams)))
     return lazy_inputs.ImageFiles(tuple(streams), names=names)
-
-
-def example() -> lazy_inputs.ImageFiles:
-    """Return an image, to try a network out."""
-    pillow = optional("PIL.Image", "vision")
-    pixels = np.random.default_rng(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
-    pillow.fromarray(pixels).save(stream := io.BytesIO(), "PNG")
-    return images([stream.getvalue()], keep=False)

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset._types import UNKNOWN
 from openset._version import __version__
 from openset.outputs import Outputs
 from openset.rejector import Decisions, Invalid, Rejector, need_rejector
-from openset.serve.arrays import RequestError, example, need_texts, refuse
+from openset.serve.arrays import RequestError, need_texts, refuse
 from openset.serve.traffic import Traffic
 
 _CALLER = "openset.serve.app"
@@ -34,8 +33,6 @@ class Decider:
         self._keep: Any = "keep" if invalid == "reject" else "error"
         self._step: dict[str, Any] = {}
         self._lock = threading.Lock()  # networks run one batch after another
-        n_classes = rejector.fitted.widths.get("n_classes") or len(rejector.classes)
-        self._names = self._names_up_to(n_classes)
         if network is None:
             return
         if rejector.input_step:
@@ -43,22 +40,17 @@ class Decider:
 
             self._step = {"step": Odin.of(rejector.input_step)}
         if network.kind != "table":  # how wide its rows are, requests will show
-            inputs: Any = example() if network.kind == "image" else ["a text"]
             try:
-                rejector.decide(self._run(inputs), invalid="reject")
+                rejector.decide(self._run([network.blank]), invalid="reject")
             except Exception as error:
                 error.add_note(f"{_CALLER}: while trying out the network")
                 raise
 
     def names_of(self, labels: NDArray[np.int64]) -> NDArray[Any]:
         """Return the names of labels; -1 is "unknown"."""
-        if labels.max() + 1 >= self._names.size:
-            self._names = self._names_up_to(int(labels.max()) + 1)
-        return self._names[labels]
-
-    def _names_up_to(self, n: int) -> NDArray[Any]:
-        names = [self.rejector.name_of(label) for label in (*range(n), UNKNOWN)]
-        return np.array(names, dtype=object)
+        found, place = np.unique(labels, return_inverse=True)
+        names = [self.rejector.name_of(label) for label in found.tolist()]
+        return np.array(names, dtype=object)[place]
 
     def outputs_of(self, given: Mapping[str, Any]) -> Outputs:
         """Return outputs of what a client sent: its arrays, or those of the network."""
@@ -107,10 +99,6 @@ class Decider:
         if self.traffic is not None:
             self.traffic.add(outputs, ids)
         return decided
-
-    def threshold_of(self, given: float | None) -> float:
-        """Return the threshold of a request."""
-        return float(self.rejector.threshold.value if given is None else given)
 
     def about(self) -> dict[str, Any]:
         """Return what a client, or the page, wants to know."""

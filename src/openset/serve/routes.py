@@ -68,13 +68,14 @@ class Routes:
         """Decide, and write the answer as JSON."""
         cut = None if threshold is None else float(threshold)
         found = self.decider.decide(given, cut, ids)
+        cut = self.decider.rejector.threshold.value if cut is None else cut
         self.metrics.samples(found)
         document = {
             "decisions": found.labels.tolist(),
             "names": self.decider.names_of(found.labels).tolist(),
             "predicted": found.predicted.tolist(),
             "known": plain(found.known),
-            "threshold": plain(self.decider.threshold_of(cut)),
+            "threshold": plain(cut),
             "n_unknown": found.n_rejected,
         }
         if self.decider.invalid == "reject":
@@ -171,9 +172,10 @@ class Routes:
 
         def work() -> Response:
             asked = v2.parse(body, request.headers, self.max_json_bytes)
-            found = decider.decide(asked.arrays, asked.threshold)
+            cut = asked.threshold
+            found = decider.decide(asked.arrays, cut)
             self.metrics.samples(found)
-            cut = decider.threshold_of(asked.threshold)
+            cut = decider.rejector.threshold.value if cut is None else cut
             values = v2.values_of(found, decider.names_of(found.labels), cut)
             if decider.invalid == "error":
                 del values["invalid"]

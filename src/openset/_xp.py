@@ -1,30 +1,21 @@
 """Array helpers that run unchanged on NumPy, torch and any array-API library."""
+# ruff: noqa: PLC0414  # names that are taken from here
 
-import os
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import array_api_compat
 import numpy as np
-from array_api_compat import (
-    device,
-    is_array_api_obj,
-    is_numpy_array,
-    is_torch_array,
-    to_device,
-)
+from array_api_compat import array_namespace as array_namespace
+from array_api_compat import device as device
+from array_api_compat import is_array_api_obj as is_array_api_obj
+from array_api_compat import is_numpy_array as is_numpy_array
+from array_api_compat import is_torch_array as is_torch_array
+from array_api_compat import to_device as to_device
 from numpy.typing import NDArray
 
 from openset._types import Array
-
-__all__ = [  # re-exported names
-    "device",
-    "is_array_api_obj",
-    "is_numpy_array",
-    "is_torch_array",
-    "to_device",
-]
 
 # Temporaries of this size stay in a core's cache and are reused by the allocator;
 # larger ones are returned to the system and paged in again, which costs several times
@@ -35,22 +26,6 @@ _SHORT_ROW_BYTES = 2048
 # `np.einsum` adds up rows at a fourth of the cost of `np.sum`, in a dozen partial sums;
 # in longer rows these have more rounding errors than the sums of sums of `np.sum`.
 _LONGEST_EINSUM = 2048
-
-
-_namespaces: dict[type, Any] = {}
-
-
-def array_namespace(*arrays: Array) -> Any:
-    """Return the array library of these arrays, with the functions of the standard.
-
-    For a single array it is cached by type, because it is called often.
-    """
-    if len(arrays) > 1:
-        return array_api_compat.array_namespace(*arrays)
-    kind = type(arrays[0])
-    if kind not in _namespaces:
-        _namespaces[kind] = array_api_compat.array_namespace(*arrays)
-    return _namespaces[kind]
 
 
 def to_numpy(array: Array) -> NDArray[Any]:
@@ -88,13 +63,6 @@ def runs(n: int, size: int) -> Iterator[slice]:
         yield slice(start, min(start + size, n))
 
 
-def row_bytes(array: Array) -> int:
-    """Return the bytes of one row."""
-    # Dtypes of the standard need not have a size attribute.
-    size = getattr(array.dtype, "itemsize", 8)
-    return int(size * (array.shape[1] if array.ndim > 1 else 1))
-
-
 def is_traced(array: Array) -> bool:
     """Whether the graph of what is computed with an array is being exported."""
     return is_torch_array(array) and sys.modules["torch"].compiler.is_exporting()
@@ -112,7 +80,9 @@ def by_rows(
     if is_traced(arrays[0]):
         return function(*arrays)
     n = arrays[0].shape[0]
-    step = max(1, size // sum(map(row_bytes, arrays)))
+    # Dtypes of the standard need not have a size attribute.
+    each = (getattr(a.dtype, "itemsize", 8) * math.prod(a.shape[1:]) for a in arrays)
+    step = max(1, size // sum(each))
     if n <= step or not is_on_cpu(arrays[0]):
         return function(*arrays)
     parts = [function(*(a[rows, ...] for a in arrays)) for rows in runs(n, step)]
@@ -175,13 +145,6 @@ def exp_own(own: Array) -> Array:
     return (
         np.exp(own, out=own) if is_numpy_array(own) else array_namespace(own).exp(own)
     )
-
-
-def maximum_own(own: Array, least: Array) -> Array:
-    """Raise the entries of a temporary array to `least`, in place if possible."""
-    if is_numpy_array(own):
-        return np.maximum(own, least, out=own)
-    return array_namespace(own).maximum(own, least)
 
 
 def zero_own(own: Array, where: Array) -> Array:
@@ -281,16 +244,6 @@ def gpu_memory(array: Array) -> int | None:
         return None
     torch = sys.modules["torch"]
     return int(torch.cuda.get_device_properties(array.device).total_memory)
-
-
-def machine_memory() -> int | None:
-    """Return the bytes of memory of this machine; None if the system does not say."""
-    if sys.platform == "win32":
-        return None
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (ValueError, OSError):  # not available on every system
-        return None
 
 
 def describe(array: Array) -> str:

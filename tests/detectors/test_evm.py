@@ -57,7 +57,7 @@ def slow_extreme(laws, cover):
 @pytest.mark.parametrize(("tail", "cover"), [(10, 0.5), (75, 0.9), (75, 1.0)])
 def test_probabilities_are_those_of_the_definition(tail, cover, block, monkeypatch):
     monkeypatch.setattr(
-        "openset.detectors.neighbours._BLOCK", block
+        "openset.detectors.distances._BLOCK", block
     )  # many blocks, or one
     fitted = EVM(tail=tail, cover=cover).fit(TRAIN)
     laws = slow_laws(TRAIN, tail, 0.5)

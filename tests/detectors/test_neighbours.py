@@ -187,7 +187,7 @@ def slow(train, new):
 @pytest.mark.parametrize("block", [64, 1 << 20])
 def test_scores_and_classes_are_those_of_a_brute_force_search(block, monkeypatch):
     monkeypatch.setattr(
-        "openset.detectors.neighbours._BLOCK", block
+        "openset.detectors.distances._BLOCK", block
     )  # many blocks, or one
     scores = OSNN().fit(TRAIN).score(NEW)
     known, predicted = slow(TRAIN, NEW)
@@ -308,7 +308,7 @@ def test_a_search_in_blocks_finds_the_same(kind, xp, monkeypatch):
     train, test = in_library(split(200), xp), in_library(split(90, seed=3), xp)
     fitted = kind().fit(train)
     whole = fitted.known(test)
-    monkeypatch.setattr("openset.detectors.neighbours._BLOCK", 1)  # 32 rows at a time
+    monkeypatch.setattr("openset.detectors.distances._BLOCK", 1)  # 32 rows at a time
     assert_allclose(fitted.known(test), whole, rtol=1e-12)
 
 

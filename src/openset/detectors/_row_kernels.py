@@ -6,7 +6,7 @@ Everything is computed in float32, whatever the logits are stored as.
 """
 
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import triton
 import triton.language as tl
@@ -171,23 +171,14 @@ def _add_entropy(
     tl.store(result + row, total + (kept - n_strict) * tied)
 
 
-class RowReductions(NamedTuple):
-    """What :class:`~openset.detectors.Batch` shares between detectors."""
-
-    top_class: Any
-    top_logit: Any
-    other_mass: Any
-    log_other_mass: Any
-
-
-def reduce_rows(logits: Any) -> RowReductions:
-    """Return all reductions of a matrix of logits, each of shape (n,)."""
+def reduce_rows(logits: Any) -> tuple[Any, ...]:
+    """Return largest logits, their classes and the two masses, each of shape (n,)."""
     n, n_columns = logits.shape
     top_class = logits.new_empty(n, dtype=_xp.array_namespace(logits).int64)
     floats = logits.new_empty((3, n))
     size, outputs = (n_columns, logits.stride(0)), (top_class, *floats)
     _reduce[(n,)](logits, *outputs, *size, **_options("reduce", n_columns))
-    return RowReductions(*outputs)
+    return outputs
 
 
 def entropy_of_others(

@@ -1,9 +1,10 @@
 """`Detector`: a method with its hyper-parameters, which can be fitted; by name."""
+# ruff: noqa: PLC0414  # what a detector is made of is taken from here
 
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -11,8 +12,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 import numpy as np
 
 from openset import _check, _plugins, _xp
-from openset._types import UNKNOWN, Array, ArtefactError
-from openset.detectors.batch import Batch, State, first, in_dtype, working_dtype
+from openset._types import UNKNOWN, ArtefactError
+from openset._types import Array as Array
+from openset.detectors.batch import Batch as Batch
+from openset.detectors.batch import State as State
+from openset.detectors.batch import Training as Training
+from openset.detectors.batch import first, in_dtype, working_dtype
 from openset.detectors.fitted import Fitted, absent, need_inputs, widths_of
 from openset.outputs import Outputs, leading_rows, need_outputs
 from openset.outputs.seen import hashes_of
@@ -145,7 +150,8 @@ class Detector(ABC):
         Raises for a class with an ``__init__`` of its own whose arguments are not
         fields of a dataclass: they would be missing in what is saved.
         """
-        names = {one.name for one in fields(self)} | {"args", "kwargs"}
+        found = asdict(self)
+        names = {*found, "args", "kwargs"}
         lost = [name for name in signature(type(self)).parameters if name not in names]
         if lost:
             rule = "fields of a dataclass, or a saved detector would lose them"
@@ -155,7 +161,7 @@ class Detector(ABC):
             )
             got = f"{', '.join(lost)} of an __init__"
             _check.fail(type(self).__name__, "parameters", rule, got, remedy, TypeError)
-        return asdict(self)
+        return found
 
     def origins(self, *, caller: str) -> list[dict[str, Any]]:
         """Return the classes and packages that this detector needs.
@@ -368,8 +374,6 @@ def remade(
         with _plugins.reading_a_file():
             return trusted[name](**params)
     except (ValueError, TypeError) as error:
-        msg = (
-            f"{caller}: {path} holds a detector this version of openset cannot make "
-            f"({error})"
-        )
+        what = "a detector this version of openset cannot make"
+        msg = f"{caller}: {path} holds {what} ({error})"
         raise ArtefactError(msg) from error

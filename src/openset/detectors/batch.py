@@ -91,21 +91,21 @@ class Batch:
 
     @cached_property
     def _fused(self) -> Any:
-        """All reductions of the logits from one GPU kernel; None elsewhere."""
+        """Class, logit and masses below, from one GPU kernel; None elsewhere."""
         return kernels.call("reduce_rows", self.logits)
 
     @cached_property
     def top_class(self) -> Array:
         """Argmax of the logits, lowest index on ties, shape (n,)."""
         if self._fused is not None:
-            return self._fused.top_class
+            return self._fused[0]
         return _xp.array_namespace(self.logits).argmax(self.logits, axis=1)
 
     @cached_property
     def top_logit(self) -> Array:
         """Largest logit of each sample, shape (n,)."""
         if self._fused is not None:
-            return self._fused.top_logit
+            return self._fused[1]
         return _xp.pick(self.logits, self.top_class)
 
     @cached_property
@@ -117,7 +117,7 @@ class Batch:
         precision.
         """
         if self._fused is not None:
-            return self._fused.other_mass
+            return self._fused[2]
         return _xp.by_rows(
             _xp.exp_sum_without, self.logits, self.top_logit, self.top_class
         )
@@ -126,7 +126,7 @@ class Batch:
     def log_other_mass(self) -> Array:
         """Logarithm of `other_mass`; -inf with one class only, never by underflow."""
         if self._fused is not None:
-            return self._fused.log_other_mass
+            return self._fused[3]
         xp = _xp.array_namespace(self.logits)
         is_lost = self.other_mass < xp.finfo(self.logits.dtype).smallest_normal
         direct = _xp.log(self.other_mass)

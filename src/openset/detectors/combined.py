@@ -8,9 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _xp
-from openset._types import Array
-from openset.detectors.base import Detector, make
-from openset.detectors.batch import Batch, State
+from openset.detectors.base import Array, Batch, Detector, State, make
 from openset.detectors.fitted import Fitted, need_fitted
 from openset.outputs import Outputs
 

@@ -1,9 +1,9 @@
 """`Fitted`: a detector with what it learned; `score_all`: several in one pass."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,24 +60,16 @@ class Fitted:
         arrays = ", ".join(f"{n}{tuple(a.shape)}" for n, a in self.state.items())
         return f"Fitted({self.detector!r}; {arrays or 'no state'})"
 
-    def score(
-        self,
-        outputs: Outputs,
-        *,
-        batch_size: int | None = None,
-        progress: bool = False,
-        rows: NDArray[np.int64] | None = None,
-    ) -> Scores:
+    def score(self, outputs: Outputs, **options: Any) -> Scores:
         """Score labelled outputs in batches; the result is NumPy.
 
-        The options are those of :func:`score_all`.
+        The options are those of :func:`score_all`: batch_size, progress, rows.
         """
-        options: Any = {"batch_size": batch_size, "progress": progress, "rows": rows}
         return score_all([self], outputs, **options)[self.detector.name]
 
     def known(self, outputs: Outputs, *, batch_size: int | None = None) -> NDArray[Any]:
         """Return the knownness alone, for outputs without labels."""
-        return self._run(self._scored, outputs, batch_size)
+        return self._run("score_batch", outputs, batch_size)
 
     def known_of_batch(self, batch: Batch) -> Array:
         """Return the knownness of a batch in its own array library, unchecked."""
@@ -93,7 +85,7 @@ class Fitted:
         self, outputs: Outputs, *, batch_size: int | None = None
     ) -> NDArray[Any]:
         """Return the probability of being known, for methods that define one."""
-        return self._defined("probability", outputs, batch_size)
+        return self._run("probability_batch", outputs, batch_size)
 
     def class_probabilities(
         self, outputs: Outputs, *, batch_size: int | None = None
@@ -103,63 +95,46 @@ class Fitted:
         Shape (n, C), or (n, C + 1) for methods with a class of unknowns: it comes last,
         so that the label -1 of unknowns indexes it.
         """
-        return self._defined("class_probabilities", outputs, batch_size)
-
-    def _defined(
-        self, what: str, outputs: Outputs, batch_size: int | None
-    ) -> NDArray[Any]:
-        def one(state: State, batch: Batch) -> Array:
-            values = getattr(self.detector, f"{what}_batch")(state, batch)
-            if values is None:
-                msg = f"{type(self.detector).__name__}: defines no {what}"
-                raise TypeError(msg.replace("_", " "))
-            return values
-
-        return self._run(one, outputs, batch_size)
+        return self._run("class_probabilities_batch", outputs, batch_size)
 
     def _run(
-        self,
-        one: Callable[[State, Batch], Array],
-        outputs: Outputs,
-        batch_size: int | None,
+        self, method: str, outputs: Outputs, batch_size: int | None
     ) -> NDArray[Any]:
         self.check_outputs(outputs)
         state = self.prepared(working_dtype(outputs))
-        parts = in_batches(lambda batch: one(state, batch), outputs, batch_size)
-        values = column(parts, np.float64)
-        self._need_numbers(values)
-        return values
+        parts = in_batches(lambda b: self._of(method, state, b), outputs, batch_size)
+        return self._need_numbers(column(parts, np.float64))
 
-    def _scored(self, state: State, batch: Batch) -> Array:
-        """Return the knownness of a batch: one number for each of its samples."""
-        values = self.detector.score_batch(state, batch)
-        shape = getattr(values, "shape", None)
-        if shape is None or tuple(shape) != (len(batch),):
+    def _of(self, method: str, state: State, batch: Batch) -> Array:
+        """Return the result of a method for a batch: a row for each of its samples."""
+        values, name = getattr(self.detector, method)(state, batch), type(self.detector)
+        if values is None:
+            what = method.removesuffix("_batch").replace("_", " ")
+            msg = f"{name.__name__}: defines no {what}"
+            raise TypeError(msg)
+        shape, n_axes = getattr(values, "shape", None), 1 + method.startswith("class")
+        if shape is None or shape[0] != len(batch) or len(shape) != n_axes:
             rule = f"an array of one number per sample, shape ({len(batch)},)"
             got = type(values).__name__ if shape is None else f"shape {tuple(shape)}"
-            name = type(self.detector).__name__
-            _check.fail(name, "the result of score_batch", rule, got)
+            _check.fail(name.__name__, f"the result of {method}", rule, got)
         return values
 
     def _need_numbers(
-        self, values: NDArray[np.float64], chosen: NDArray[np.int64] | None = None
-    ) -> None:
+        self, values: NDArray[Any], chosen: NDArray[np.int64] | None = None
+    ) -> NDArray[Any]:
         """Raise if there is NaN; `chosen` are the samples' numbers, if not all."""
-        if not np.isnan(values.min()):  # min propagates NaN: one pass, no mask
-            return
-        bad = np.unique(np.nonzero(np.isnan(values))[0])
-        rows = bad if chosen is None else chosen[bad]
-        detector = type(self.detector)
-        rule = "free of NaN"
-        got = f"NaN for {bad.size} samples, first in row {rows[0]}"
-        msg = _check.must(
-            rule,
-            caller=detector.__name__,
-            name="result",
-            got=got,
-            remedy=detector.undefined,
-        )
-        raise InvalidSamplesError(msg, rows.tolist())
+        if np.isnan(values.min()):  # min propagates NaN: one pass, no mask
+            bad = np.unique(np.nonzero(np.isnan(values))[0])
+            rows = bad if chosen is None else chosen[bad]
+            got = f"NaN for {bad.size} samples, first in row {rows[0]}"
+            kind, error = (
+                type(self.detector),
+                partial(InvalidSamplesError, rows=rows.tolist()),
+            )
+            _check.fail(
+                kind.__name__, "result", "free of NaN", got, kind.undefined, error
+            )
+        return values
 
     @cached_property
     def _states(self) -> dict[Any, State]:
@@ -175,13 +150,8 @@ class Fitted:
             if fitted is not None and got[what] is not None and fitted != got[what]:
                 rule = f"{fitted}, as in fit or calibration"
                 _check.fail(caller, what, rule, got[what])
-        need_same_classes(
-            caller,
-            outputs,
-            self.classes,
-            of="the outputs it was fitted on",
-            name="outputs",
-        )
+        of = "the outputs it was fitted on"
+        need_same_classes(caller, outputs, self.classes, of=of, name="outputs")
         here = first(outputs)
         for name, array in self.state.items():
             if not _xp.same_place(array, here):
@@ -192,10 +162,6 @@ class Fitted:
 
     def to(self, like: Array) -> "Fitted":
         """Move the state to the library and device of an array (e.g. your logits)."""
-        if not _xp.is_array_api_obj(like):
-            remedy = "Give an array on the device to score on, such as your logits"
-            got = type(like).__name__
-            _check.fail("Fitted.to", "like", "an array", got, remedy, TypeError)
         state = {n: _xp.moved(_xp.to_numpy(a), like) for n, a in self.state.items()}
         return replace(self, state=state)
 
@@ -243,27 +209,20 @@ class Fitted:
         arrays, _ = _npz.load("Fitted.load", path)
         try:
             recipe = json.loads(str(arrays.pop("recipe")))
-            kind, schema = recipe["kind"], recipe["schema"]
-            if kind != "openset.Fitted" or schema != 1:
-                got = f"{kind} of schema {schema}"
-                remedy = "Upgrade openset to read newer files"
-                rule = "an openset.Fitted of schema 1"
-                _check.fail("Fitted.load", str(path), rule, got, remedy, ArtefactError)
+            found = f"{recipe['kind']} of schema {recipe['schema']}"
+            if found != "openset.Fitted of schema 1":
+                rule, remedy = "an openset.Fitted of schema 1", "Upgrade openset"
+                _check.fail("Fitted.load", str(path), rule, found, remedy)
             named: dict[str, dict[str, Any]] = {"state": {}, "seen": {}}
             for key, array in arrays.items():
                 group, _, name = key.partition(".")
-                named.setdefault(group, {})[name] = array
+                named[group][name] = array
+            made = (recipe[name] for name in ("detector", "params", "classes"))
+            where: Any = {"caller": "Fitted.load", "path": path, "plugins": plugins}
             return cls(
-                detector=remade(
-                    recipe["detector"],
-                    recipe["params"],
-                    recipe.get("classes", []),
-                    caller="Fitted.load",
-                    path=path,
-                    plugins=plugins,
-                ),
+                detector=remade(*made, **where),
                 widths=dict(recipe["widths"]),
-                classes=tuple(map(str, recipe.get("class_names", ()))),
+                classes=tuple(recipe["class_names"]),
                 **named,
             )
         except ArtefactError:
@@ -301,15 +260,14 @@ def score_all(
         Numbers of the samples to score; by default all. The scores are those of
         ``outputs.take(rows)``, but nothing is copied.
     """
+    given = fitted.values() if isinstance(fitted, Mapping) else fitted
+    listed = need_fitted("score_all", given)
     if not isinstance(fitted, Mapping):
-        listed = need_fitted("score_all", fitted)
         fitted = {one.detector.name: one for one in listed}
-        if len(fitted) != len(listed):
-            rule = "detectors of different names"
-            remedy = "Pass a mapping from your own names to them"
-            _check.fail("score_all", "fitted", rule, "two of one kind", remedy)
-    else:
-        need_fitted("score_all", fitted.values())
+    if len(fitted) != len(listed):
+        remedy = "Pass a mapping from your own names to them"
+        rule, got = "detectors of different names", "two of one kind"
+        _check.fail("score_all", "fitted", rule, got, remedy)
     need_outputs("score_all", "outputs", outputs)
     if outputs.labels is None:
         remedy = "Use fitted.known(outputs) for the knownness of unlabelled data"
@@ -323,32 +281,26 @@ def score_all(
     dtype = working_dtype(outputs)
     states = {name: one.prepared(dtype) for name, one in fitted.items()}
 
-    def scored(batch: Batch) -> dict[str, tuple[Array, Array]]:
-        shared = None if outputs.logits is None else batch.top_class
-        return {
-            name: (
-                one._scored(states[name], batch),
-                one.detector.predict_batch(states[name], batch)
-                if shared is None
-                else shared,
-            )
-            for name, one in fitted.items()
-        }
+    def scored(batch: Batch) -> list[Array]:
+        known = [one._of("score_batch", states[n], batch) for n, one in fitted.items()]
+        if outputs.logits is not None:
+            return [*known, *[batch.top_class] * len(known)]
+        own = (one._of("predict_batch", states[n], batch) for n, one in fitted.items())
+        return [*known, *own]
 
     parts = in_batches(scored, outputs, batch_size, rows=rows, progress=progress)
+    columns = [list(each) for each in zip(*parts, strict=True)]
     own = {"labels": outputs.labels, "groups": outputs.groups, "ids": outputs.ids}
     if rows is not None:
         own = {n: None if one is None else one[rows] for n, one in own.items()}
     found, predicted = {}, None
-    for name, one in fitted.items():
-        known = column([part[name][0] for part in parts], np.float64)
-        one._need_numbers(known, rows)
+    for i, (name, one) in enumerate(fitted.items()):
         if predicted is None or outputs.logits is None:
-            predicted = column([part[name][1] for part in parts], np.int64)
+            predicted = column(columns[len(fitted) + i], np.int64)
         found[name] = Scores(
             **own,  # type: ignore[arg-type]  # labels are there
             predicted=predicted,
-            known=known,
+            known=one._need_numbers(column(columns[i], np.float64), rows),
             n_classes=outputs.n_classes,
         )
     return found
@@ -382,11 +334,12 @@ def widths_of(outputs: Outputs) -> dict[str, int | None]:
 
 def need_fitted(caller: str, values: Any) -> list[Fitted]:
     """Return fitted detectors as a list; raise if one is not fitted."""
-    listed = list(values) if isinstance(values, Iterable) else [values]
+    listed: list[Any] = list(values) if isinstance(values, Iterable) else [None]
     odd = [v for v in listed if not isinstance(v, Fitted)]
-    if odd or not isinstance(values, Iterable):
-        got = type((odd or listed)[0]).__name__
+    if odd:
+        got = type(odd[0] or values).__name__
         remedy = "Put them in a list, each after detector.fit(train)"
-        rule = "several fitted detectors"
-        _check.fail(caller, "fitted", rule, got, remedy, TypeError)
+        _check.fail(
+            caller, "fitted", "several fitted detectors", got, remedy, TypeError
+        )
     return listed

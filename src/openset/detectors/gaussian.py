@@ -9,16 +9,8 @@ import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
 
 from openset import _check, _xp
-from openset._types import Array
-from openset.detectors.base import Detector
-from openset.detectors.batch import (
-    Batch,
-    State,
-    Training,
-    add_by_group,
-    batches_with,
-    fit_batches,
-)
+from openset.detectors.base import Array, Batch, Detector, State, Training
+from openset.detectors.batch import add_by_group, batches_with, fit_batches
 from openset.detectors.constraints import FLAG, Number
 
 Floats = NDArray[np.float64]

@@ -1,33 +1,20 @@
-"""Detectors that need the logits alone."""
+"""Detectors that need the largest logit, or a sum over the logits."""
 
-import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import scipy  # its submodules are imported on first use
 
 from openset import _xp
-from openset._types import Array
-from openset.detectors import kernels
-from openset.detectors.base import Detector
-from openset.detectors.batch import (
-    Batch,
-    State,
-    Training,
-    add_by_group,
-    batches_with,
-    fit_batches,
-)
-from openset.detectors.constraints import COUNT, POSITIVE
+from openset.detectors.base import Array, Batch, Detector, State, Training
+from openset.detectors.batch import batches_with
+from openset.detectors.constraints import POSITIVE
 
-# e^-1e4 is 0 in every precision: larger gaps would only give inf * 0.
-_MAX_GAP = 1e4
-# Larger blocks than for sums: a matrix product of few rows is slow.
-_BLOCK_BYTES = 8 << 20
 # Temperatures are searched between these: classes that are separated without error have
 # their optimum at 0, and labels that contradict the logits theirs at infinity.
 _LEAST, _LARGEST = 0.01, 100.0
-_MAX_STEPS = 60
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +109,9 @@ class Temperature(Detector):
 
     It is :class:`MSP` (see there for the log-odds) after temperature scaling, or ODIN
     without its change of the input and with a fitted T instead of 1000. The negative
-    log-likelihood is convex in 1 / T and minimised by Newton's method, between 0.01 and
-    100. Fit it on outputs the network was *not* trained on: on its training samples a
-    network is too confident, and T too small.
+    log-likelihood is convex in 1 / T: the root of its slope is searched, between 0.01
+    and 100. Fit it on outputs the network was *not* trained on: on its training
+    samples a network is too confident, and T too small.
 
     References
     ----------
@@ -152,7 +139,22 @@ class Temperature(Detector):
     casts_state = False
 
     def fit_state(self, train: Training) -> dict[str, Any]:
-        return {"temperature": np.array(1 / _best_inverse(train))}
+        def slope(inverse: float) -> float:
+            """Return the derivative of the negative log-likelihood in 1 / T."""
+            return sum(
+                float(_xp.by_rows(partial(_slopes, inverse), *parts).sum())
+                for batch, own in batches_with(train, train.labels)
+                for parts in [(batch.logits, batch.top_logit, own)]
+            )
+
+        low, high = 1 / _LARGEST, 1 / _LEAST
+        if slope(high) <= 0:
+            inverse = high
+        elif slope(low) >= 0:
+            inverse = low
+        else:
+            inverse = scipy.optimize.brentq(slope, low, high, xtol=1e-14, rtol=1e-12)
+        return {"temperature": np.array(1 / inverse)}
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         temperature = float(state["temperature"])
@@ -176,40 +178,11 @@ class Temperature(Detector):
         return 1 / (1 + batch.tempered(float(state["temperature"])).other_mass)
 
 
-def _best_inverse(train: Training) -> float:
-    """Return the 1 / T with the smallest negative log-likelihood."""
-    low, high = 1 / _LARGEST, 1 / _LEAST
-    if _slope(train, high)[0] <= 0:
-        return high
-    if _slope(train, low)[0] >= 0:
-        return low
-    inverse = 1.0
-    for _ in range(_MAX_STEPS):
-        slope, curvature = _slope(train, inverse)
-        low, high = (low, inverse) if slope > 0 else (inverse, high)
-        step = inverse - slope / curvature if curvature > 0 else low
-        if abs(step - inverse) <= 1e-12 * inverse:
-            break
-        # A step out of the bracket is replaced by its middle.
-        inverse = step if low < step < high else math.sqrt(low * high)
-    return inverse
-
-
-def _slope(train: Training, inverse: float) -> Any:
-    """Return first and second derivative of the negative log-likelihood in 1 / T."""
-
-    def both(logits: Any, top: Any, own: Any) -> Any:
-        gaps = logits.astype(float) - top.astype(float)[:, None]
-        p = np.exp(inverse * gaps)
-        p /= p.sum(axis=1)[:, None]
-        mean = (p * gaps).sum(axis=1)
-        spread = (p * (gaps - mean[:, None]) ** 2).sum(axis=1)
-        return np.stack([mean - _xp.pick(gaps, own), spread], axis=1)
-
-    return sum(
-        _xp.by_rows(both, batch.logits, batch.top_logit, own).sum(axis=0)
-        for batch, own in batches_with(train, train.labels)
-    )
+def _slopes(inverse: float, logits: Any, top: Any, own: Any) -> Any:
+    """Return the mean logit, by the probabilities at 1 / T, minus that of the label."""
+    gaps = logits.astype(float) - top.astype(float)[:, None]
+    p = np.exp(inverse * gaps)
+    return (p * gaps).sum(axis=1) / p.sum(axis=1) - _xp.pick(gaps, own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -280,202 +253,3 @@ class Energy(Detector):
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         return self.temperature * batch.tempered(self.temperature).energy
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entropy(Detector):
-    r"""Minus the Shannon entropy of the softmax probabilities.
-
-    .. math:: s(x) = \sum_c p_c \log p_c
-              = -\log(1 + m) - \frac{1}{1 + m}
-                \sum_c (z_{\hat c} - z_c)\, e^{z_c - z_{\hat c}}, \qquad
-              m = \sum_{c \ne \hat c} e^{z_c - z_{\hat c}}
-
-    In the second form all terms have one sign, so confident samples keep their
-    precision instead of rounding to 0. With one class, s = 0.
-
-    References
-    ----------
-    Shannon, "A mathematical theory of communication", 1948; as a score for unknowns
-    e.g. Chan, Rottmann and Gottschalk, ICCV 2021.
-
-    Examples
-    --------
-    Two equal logits: the entropy is log 2.
-
-    >>> from openset import Outputs
-    >>> outputs = Outputs(logits=[[3.0, 3.0]], labels=[0])
-    >>> Entropy().fit(outputs).score(outputs).known.round(4)
-    array([-0.6931])
-    """
-
-    score_cost = "C"
-    paper = "Shannon 1948"
-    score_scale = "-entropy"
-
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        return -entropy(batch)
-
-
-def entropy(batch: Batch) -> Array:
-    """Return the entropy of each sample's probabilities, once per batch."""
-    return batch.once("entropy", lambda: _xp.by_rows(_entropies, batch.logits))
-
-
-def _entropies(logits: Array) -> Array:
-    # Not `batch.top_class`: that would read the logits twice from memory.
-    xp = _xp.array_namespace(logits)
-    index = xp.argmax(logits, axis=1)
-    gaps = logits - _xp.pick(logits, index)[:, None]
-    # Not `<`: one sample of +inf makes the smallest gap NaN.
-    if not _xp.is_numpy_array(gaps) or not gaps.min() >= -_MAX_GAP:
-        gaps = xp.maximum(gaps, xp.full_like(gaps[:1, :], -_MAX_GAP))
-    masses = xp.exp(gaps)
-    weighted = xp.vecdot(gaps, masses, axis=-1)
-    # The top class is left out of the sum, not subtracted from it.
-    others = _xp.row_sums(_xp.put(masses, index, 0.0))
-    return xp.log1p(others) - weighted / (1 + others)
-
-
-@dataclass(frozen=True, kw_only=True)
-class GEN(Detector):
-    r"""Minus the generalised entropy of the `top` largest softmax probabilities.
-
-    .. math:: s(x) = -\sum_{c \in \text{top-}M} p_c^\gamma (1 - p_c)^\gamma
-
-    With a small exponent, probabilities far below the smallest float32 still matter
-    (:math:`(10^{-40})^{0.1} = 10^{-4}`), so logarithms are used throughout, and 1 - p
-    of the predicted class is computed as the sum of the other probabilities. With one
-    class, s = 0. So it is, up to rounding, where the largest logit leads by more than
-    745 / gamma (float32: 103 / gamma). Logits so large that their own rounding exceeds
-    1 have no score: their probabilities are noise.
-
-    Parameters
-    ----------
-    gamma
-        Exponent; the smaller, the more small probabilities matter.
-    top
-        M, the number of probabilities; all of them if there are fewer classes.
-
-    References
-    ----------
-    Liu, Lochman and Zach, "GEN: Pushing the limits of softmax-based
-    out-of-distribution detection", CVPR 2023.
-
-    Examples
-    --------
-    Two equal logits: both probabilities are 1/2, so s = -2 (1/4)^gamma.
-
-    >>> from openset import Outputs
-    >>> outputs = Outputs(logits=[[3.0, 3.0]], labels=[0])
-    >>> GEN(gamma=0.5).fit(outputs).score(outputs).known
-    array([-1.])
-    """
-
-    score_cost = "C + M log M"
-    paper = "Liu et al. 2023"
-    score_scale = "-entropy"
-    undefined = "Divide logits so large that they round to whole numbers by a constant"
-    constraints = {"gamma": POSITIVE, "top": COUNT}
-
-    gamma: float = 0.1
-    top: int = 100
-
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        xp = _xp.array_namespace(batch.logits)
-        size = xp.abs(batch.top_logit)
-        is_noise = xp.isfinite(size) & (size >= 1 / xp.finfo(size.dtype).eps)
-        log_total = xp.log1p(xp.where(is_noise, xp.nan, batch.other_mass))
-        # The predicted class: p = 1 / (1 + others), 1 - p = others / (1 + others).
-        first = xp.exp(self.gamma * (batch.log_other_mass - 2 * log_total))
-        kept = min(self.top, batch.logits.shape[1])
-        if kept == 1:
-            return -first
-        energy = batch.top_logit + log_total
-        options = {"kept": kept - 1, "gamma": self.gamma}
-        fused = kernels.call(
-            "entropy_of_others", batch.logits, batch.top_class, energy, **options
-        )
-        if fused is not None:
-            return -(first + fused)
-
-        def rest(logits: Array, energy: Array, index: Array) -> Array:
-            if kept < logits.shape[1]:
-                largest = _xp.top_values(logits, kept)
-                index = xp.argmax(largest, axis=1)
-            else:
-                largest = xp.asarray(logits, copy=True)
-            log_p = _xp.put(largest, index, -xp.inf) - energy[:, None]
-            # Without the predicted class p <= 1/2: 1 - p rounds by 1e-7 at most, of
-            # which the exponent leaves less, and log1p takes ten times as long.
-            log_terms = self.gamma * (log_p + xp.log(1 - xp.exp(log_p)))
-            return xp.sum(_xp.exp_own(log_terms), axis=1)
-
-        return -(first + _xp.by_rows(rest, batch.logits, energy, batch.top_class))
-
-
-@dataclass(frozen=True, kw_only=True)
-class KLM(Detector):
-    r"""Minus the smallest divergence from the typical probabilities of a class.
-
-    .. math:: s(x) = -\min_k D_{KL}(p \,\Vert\, d_k)
-              = H(p) + \max_k \sum_c p_c \log d_{kc}, \qquad
-              d_k = \operatorname*{mean}_{i : \hat c_i = k} p(x_i)
-
-    where p are softmax probabilities and H is their entropy. The typical probabilities
-    of a class are the mean over samples *predicted* as this class; labels are not
-    used, and classes that are never predicted are left out of the minimum. The paper
-    takes a validation set; outputs of the training split are more confident than those
-    of new samples. Means below 1e-307 count as 1e-307, so that s is finite.
-
-    The fitted detector has a matrix of predicted classes × classes: 10 GB for 50,000
-    classes and logits of float32. Fitting takes four times that memory.
-
-    References
-    ----------
-    Hendrycks et al., "Scaling out-of-distribution detection for real-world settings",
-    ICML 2022.
-
-    Examples
-    --------
-    Typical probabilities are (3/4, 1/4): the first sample has them, and (1/2, 1/2)
-    diverges by log 2 - log(3)/2.
-
-    >>> from openset import Outputs
-    >>> import math
-    >>> outputs = Outputs(logits=[[math.log(3), 0.0], [0.0, 0.0]], labels=[0, -1])
-    >>> KLM().fit(outputs.take([0])).score(outputs).known.round(4) + 0
-    array([ 0.    , -0.1438])
-    """
-
-    fit_needs = ("logits",)
-    fit_cost = "n C"
-    score_cost = "C^2"
-    paper = "Hendrycks et al. 2022"
-    score_scale = "-divergence"
-
-    def fit_state(self, train: Training) -> dict[str, Any]:
-        predicted = np.concatenate([batch.top_class for batch in fit_batches(train)])
-        present, groups, counts = np.unique(
-            predicted, return_inverse=True, return_counts=True
-        )
-        sums = np.zeros((present.size, train.logits.shape[1]))
-        for batch, own in batches_with(train, groups):
-            top = _xp.pick(batch.logits, present[own])
-            masses = np.exp(batch.logits.astype(float) - top.astype(float)[:, None])
-            masses /= _xp.row_sums(masses)[:, None]
-            add_by_group(sums, masses, own)
-        sums /= counts[:, None]
-        return {"typical": np.log(np.maximum(sums, 1e-307, out=sums))}
-
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        xp = _xp.array_namespace(batch.logits)
-
-        def closest(logits: Array, energy: Array) -> Array:
-            p = _xp.exp_own(logits - energy[:, None])
-            return xp.max(p @ state["typical"].T, axis=1)
-
-        cross = _xp.by_rows(closest, batch.logits, batch.energy, size=_BLOCK_BYTES)
-        known = entropy(batch) + cross
-        # A divergence is not negative; its rounding error may be.
-        return xp.minimum(known, xp.zeros_like(known))

@@ -9,15 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _xp
-from openset._types import Array
-from openset.detectors.base import Detector
-from openset.detectors.batch import (
-    Batch,
-    State,
-    Training,
-    add_by_group,
-    batches_with,
-)
+from openset.detectors.base import Array, Batch, Detector, State, Training
+from openset.detectors.batch import add_by_group, batches_with
 from openset.detectors.constraints import COUNT, Number, OneOf
 from openset.detectors.weibull import fit_weibull_rows, log_exponent, weibull_cdf
 

@@ -6,18 +6,11 @@ from typing import Any
 import numpy as np
 
 from openset import _check, _xp
-from openset._types import Array
-from openset.detectors.base import Detector
-from openset.detectors.batch import (
-    Batch,
-    State,
-    Training,
-    add_by_group,
-    batches_with,
-    fit_batches,
-)
+from openset.detectors.base import Array, Batch, Detector, State, Training
+from openset.detectors.batch import add_by_group, batches_with, fit_batches
 from openset.detectors.constraints import POSITIVE, Number, OneOf
-from openset.detectors.shaping import head, mean_feature
+from openset.detectors.scaling import head
+from openset.detectors.shaping import mean_feature
 
 # Squared distance between weight vectors, as a share of their squared length, below
 # which they are one vector up to rounding.

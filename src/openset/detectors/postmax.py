@@ -7,9 +7,7 @@ from typing import Any
 import numpy as np
 
 from openset import _check, _xp
-from openset._types import Array
-from openset.detectors.base import Detector
-from openset.detectors.batch import Batch, State, Training
+from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.constraints import FLAG, OneOf
 from openset.detectors.evt import GPD, MIN_SAMPLES, fit_gpd
 from openset.detectors.fitted import Fitted

@@ -1,24 +1,18 @@
 """Detectors that change features, logits or the last layer, and take the energy."""
 
-import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
 from openset import _check, _xp
-from openset._types import Array
-from openset.detectors.base import Detector
-from openset.detectors.batch import Batch, State, Training, draw, fit_batches
+from openset.detectors.base import Array, Batch, Detector, State, Training
+from openset.detectors.batch import draw, fit_batches
 from openset.detectors.constraints import FLAG, PERCENT, Number, OneOf
+from openset.detectors.scaling import NOT_NEGATIVE, expansion, head, n_kept
 
 _MOST_NUMBERS = 1 << 24  # of more features, a percentile is that of random rows
 _UP_TO_100 = Number(low=0, high=100)
-_NOT_NEGATIVE = (
-    "Features must be non-negative, as after a ReLU: negative entries (as after "
-    "LayerNorm) need relu=True; and a few of them must not be far smaller than their "
-    "sum: lower percentile"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +216,7 @@ class ASH(_Shaped):
     fit_needs = ("head",)
     fit_cost = "-"
     paper = "Djurisic et al. 2023"
-    undefined = _NOT_NEGATIVE
+    undefined = NOT_NEGATIVE
     constraints = {
         "variant": OneOf("s", "p", "b"),
         "percentile": PERCENT,
@@ -251,7 +245,7 @@ class ASH(_Shaped):
         kept = xp.where(is_kept, features, xp.zeros_like(features))
         if self.variant == "p":
             return kept
-        return kept * _expansion(features, xp.sum(top, axis=1))[:, None]
+        return kept * expansion(features, xp.sum(top, axis=1))[:, None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -305,164 +299,6 @@ class DICE(_Shaped):
 
     # The weights are no longer those of the last layer.
     predict_batch = Detector.predict_batch
-
-
-@dataclass(frozen=True, kw_only=True)
-class SCALE(Detector):
-    r"""Energy after scaling all features by a factor computed from their sums.
-
-    .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top (r f) + b_c\bigr), \qquad
-              r = \exp \frac{\sum_i f_i}{\sum_{i \in \text{top-}k} f_i}, \qquad
-              k = d - \operatorname{round}(d\,p / 100)
-
-    Scaling commutes with the last layer, :math:`W(r f) + b = r (z - b) + b`, so no
-    second matrix product is needed; the logits must therefore be those of the given
-    features and head. Halves are rounded to even, and k is at least 1.
-
-    The ratio is meaningful only for non-negative features. A sample whose k largest
-    features do not have a positive sum raises; a zero vector keeps its logits (r = 1).
-
-    Parameters
-    ----------
-    percentile
-        p, the percentage of features left out of the denominator, in [0, 100).
-    relu
-        Compute r from max(f, 0): for features with negative entries (LayerNorm). Only r
-        changes, not the features themselves.
-
-    References
-    ----------
-    Xu et al., "Scaling for training time and post-hoc out-of-distribution detection
-    enhancement", ICLR 2024.
-
-    Examples
-    --------
-    Of (3, 1) the larger half is 3: r = exp(4/3), and the only logit is 3 + 1.
-
-    >>> from openset import Outputs
-    >>> outputs = Outputs(logits=[[4.0]], features=[[3.0, 1.0]], labels=[0],
-    ...                   weight=[[1.0, 1.0]], bias=[0.0])
-    >>> SCALE(percentile=50).fit(outputs).score(outputs).known.round(3)  # 4 exp(4/3)
-    array([15.175])
-    """
-
-    fit_needs = ("head",)
-    score_needs = ("logits", "features")
-    score_cost = "C + d"
-    paper = "Xu et al. 2024"
-    score_scale = "energy"
-    undefined = _NOT_NEGATIVE
-    constraints = {"percentile": PERCENT, "relu": FLAG}
-
-    percentile: float = 85.0
-    relu: bool = False
-
-    def fit_state(self, train: Training) -> dict[str, Any]:
-        return {"bias": head(train)["bias"]}
-
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        k = n_kept(batch.features.shape[1], self.percentile)
-
-        def factor(features: Array) -> Array:
-            xp = _xp.array_namespace(features)
-            if self.relu:
-                features = xp.maximum(features, xp.zeros_like(features[:1, :]))
-            return _expansion(features, xp.sum(_xp.top_values(features, k), axis=1))
-
-        def energy(logits: Array, scale: Array) -> Array:
-            changed = logits - state["bias"]
-            changed *= scale[:, None]
-            changed += state["bias"]
-            return _xp.logsumexp(changed)
-
-        scale = _xp.by_rows(factor, batch.features)
-        return _xp.by_rows(energy, batch.logits, scale)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LTS(Detector):
-    r"""Energy after scaling the logits by a factor computed from the features.
-
-    .. math:: s(x) = \log \sum_c e^{r z_c}, \qquad
-              r = \Bigl( \frac{\sum_i f^+_i}{\sum_{i \in \text{top-}k} f^+_i}
-                  \Bigr)^2, \qquad
-              k = d - \operatorname{round}(d\,p / 100), \qquad f^+ = \max(f, 0)
-
-    Halves are rounded to even, and k is at least 1. The released code applies the ReLU,
-    which the paper does not mention; it matters for features with negative entries
-    only. A sample without positive features keeps its logits (r = 1). It needs no
-    fitting.
-
-    Parameters
-    ----------
-    percentile
-        p, the percentage of features left out of the denominator, in [0, 100).
-
-    References
-    ----------
-    Djurisic, Liu and Nikolic, "Logit scaling for out-of-distribution detection",
-    Machine Vision and Applications 2025.
-
-    Examples
-    --------
-    Of (3, 1) the larger half is 3: r = (4/3)^2, and the only logit is 9.
-
-    >>> from openset import Outputs
-    >>> outputs = Outputs(logits=[[9.0]], features=[[3.0, 1.0]], labels=[0])
-    >>> LTS(percentile=50).fit(outputs).score(outputs).known.round(6)
-    array([16.])
-    """
-
-    score_needs = ("logits", "features")
-    score_cost = "C + d"
-    paper = "Djurisic et al. 2025"
-    score_scale = "energy"
-    constraints = {"percentile": PERCENT}
-
-    percentile: float = 95.0
-
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        k = n_kept(batch.features.shape[1], self.percentile)
-
-        def factor(features: Array) -> Array:
-            xp = _xp.array_namespace(features)
-            positive = xp.maximum(features, xp.zeros_like(features[:1, :]))
-            kept = xp.sum(_xp.top_values(positive, k), axis=1)
-            ratio = xp.sum(positive, axis=1) / _xp.or_one(kept)
-            return xp.where(kept == 0, 1.0, ratio) ** 2
-
-        def energy(logits: Array, scale: Array) -> Array:
-            return _xp.logsumexp(logits * scale[:, None])
-
-        scale = _xp.by_rows(factor, batch.features)
-        return _xp.by_rows(energy, batch.logits, scale)
-
-
-def n_kept(width: int, percentile: float) -> int:
-    """Return the number of largest entries to keep: at least one.
-
-    ``width - round(width * percentile / 100)``, halves rounded to even.
-    """
-    return max(1, width - round(width * percentile / 100))
-
-
-def _expansion(features: Array, kept: Array) -> Array:
-    """Return exp(sum of all entries / `kept`, the sum of the largest) of each row.
-
-    A zero row gets 1; rows whose largest entries have no positive sum, and those whose
-    exponential is beyond all floats, have none.
-    """
-    xp = _xp.array_namespace(features)
-    total = xp.sum(features, axis=1)
-    ratio = total / xp.where(kept > 0, kept, xp.nan)
-    limit = math.log(xp.finfo(total.dtype).max)
-    ratio = xp.where(ratio <= limit, ratio, xp.nan)
-    return xp.exp(xp.where((kept == 0) & (total == 0), 0.0, ratio))
-
-
-def head(train: Training) -> dict[str, Any]:
-    """Return copies of weight and bias of the last layer."""
-    return {name: np.array(getattr(train, name)) for name in ("weight", "bias")}
 
 
 def mean_feature(train: Training) -> Any:

@@ -7,18 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from openset import _check, _xp
-from openset._types import Array
-from openset.detectors.base import Detector
-from openset.detectors.batch import (
-    Batch,
-    State,
-    Training,
-    fit_batches,
-    in_dtype,
-    working_dtype,
-)
+from openset.detectors.base import Array, Batch, Detector, State, Training
+from openset.detectors.batch import fit_batches, in_dtype, working_dtype
 from openset.detectors.constraints import Number
-from openset.detectors.shaping import head
+from openset.detectors.scaling import head
 
 # A residual below this share of the features' length is a rounding error of float32.
 _NO_RESIDUAL = 1e-6

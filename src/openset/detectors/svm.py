@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _xp
-from openset._types import Array
-from openset.detectors.base import Detector
-from openset.detectors.batch import Batch, State, Training
+from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.constraints import POSITIVE, Number
-from openset.detectors.neighbours import (
+from openset.detectors.distances import (
     centred,
     in_blocks,
     need_two_classes,

@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 
 from openset import _xp
-from openset._types import Array
-from openset.detectors.base import Detector
-from openset.detectors.batch import Batch, State, Training, draw, fit_batches
+from openset.detectors.base import Array, Batch, Detector, State, Training
+from openset.detectors.batch import draw, fit_batches
 from openset.detectors.constraints import COUNT, POSITIVE, SEED, Number
-from openset.detectors.shaping import head
+from openset.detectors.scaling import head
 
 _BLOCK = 1 << 21  # perturbed logits computed at once
 _ADDED = {"features": 0.01, "logits": 0.025}  # to the histograms

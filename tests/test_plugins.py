@@ -36,7 +36,7 @@ def test_a_name_stands_for_one_thing(registry):
     assert registry["cat"] is Cat
 
 
-@pytest.mark.parametrize("name", ["", "Cat", "a cat", "a:b", "a,b", 3])
+@pytest.mark.parametrize("name", ["", "Cat", "a cat", "a:b", "a,b"])
 def test_a_name_can_be_typed_anywhere(registry, name):
     with pytest.raises(ValueError, match="name must be lower-case letters"):
         registry.register(name, Dog)
@@ -83,11 +83,11 @@ def test_a_file_gets_what_the_caller_trusts(registry):
         trusted(registry, "cat", "elsewhere:Cat")
     with pytest.raises(ArtefactError, match=r"plugins=\['elsewhere:Dog'\]"):
         trusted(registry, "dog", "elsewhere:Dog")
-    with pytest.raises(ArtefactError, match="that is not registered: 'dog'"):
+    with pytest.raises(ArtefactError, match="that is registered here, got 'dog'"):
         trusted(registry, "dog", None)
     path = f"{__name__}:Dog"
     assert trusted(registry, "dog", path, path) is Dog
-    with pytest.raises(ArtefactError, match="not registered: 'dog', saved as el"):
+    with pytest.raises(ArtefactError, match="got 'dog', saved as el"):
         trusted(registry, "dog", "elsewhere:Dog", path)
 
 

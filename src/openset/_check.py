@@ -87,9 +87,8 @@ def number(
 ) -> float:
     """Return `value` as a float; raise unless it is in the interval."""
     is_real = isinstance(value, Real) and not isinstance(value, bool)
-    ok = is_real and low <= value <= high
-    ok = ok and not (open_low and value == low) and not (open_high and value == high)
-    if not ok:
+    is_end = (open_low and value == low) or (open_high and value == high)
+    if not is_real or is_end or not low <= value <= high:
         left, right = "(" if open_low else "[", ")" if open_high else "]"
         rule = f"a number in {left}{low:g}, {high:g}{right}"
         fail(caller, name, rule, repr(value))
@@ -153,11 +152,7 @@ def near(value: Any, options: Sequence[str]) -> str:
 
 def threshold(caller: str, value: Any) -> float:
     """Return a threshold as a float; ±inf is allowed (accept all, reject all)."""
-    is_real = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_real or np.isnan(float(value)):
-        remedy = "A sample is accepted iff its knownness is >= threshold"
-        fail(caller, "threshold", "a number that is not NaN", repr(value), remedy)
-    return float(value)
+    return number(caller, "threshold", value)
 
 
 def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.int64]:
@@ -199,7 +194,7 @@ def same_order(caller: str, columns: Mapping[str, Any]) -> None:
         other: Any = getattr(column, "index", None)
         if not (hasattr(one, "equals") and hasattr(other, "equals")):
             continue
-        if not one.equals(other) and one.sort_values().equals(other.sort_values()):
+        if not one.equals(other) and set(one) == set(other):
             remedy = f"Give {name}.loc[{first}.index], or {name}.to_numpy()"
             got = "the same index in another order"
             fail(caller, name, f"in the order of {first}", got, remedy)
@@ -226,8 +221,7 @@ def rows(caller: str, values: Any, n: int) -> Any:
     is_slice = isinstance(values, slice)
     chosen = np.arange(n)[values if is_slice or np.size(values) else slice(0)]
     if chosen.ndim != 1 or not chosen.size:
-        rule, got = "a slice, a mask or indices of samples", f"{values!r}: no samples"
-        fail(caller, "rows", rule, got)
+        fail(caller, "rows", "a slice, a mask or indices that select samples", values)
     return values if is_slice else chosen
 
 

@@ -69,9 +69,7 @@ def numbers_of(
     return np.array([place[name] for name in found.tolist()], dtype=np.int64)[index]
 
 
-def with_unknown(
-    caller: str, labels: Any, predicted: Any, *, unknown_label: str | int
-) -> Any:
+def with_unknown(caller: str, labels: Any, predicted: Any, unknown_label: Any) -> Any:
     """Replace the number that labels unknown samples by -1."""
     _check.unmasked(caller, "labels", labels)
     numbers, unknown = np.asarray(labels), int(unknown_label)
@@ -81,9 +79,8 @@ def with_unknown(
         rule = f"{UNKNOWN} where labels have it, as it always means unknown"
         _check.fail(caller, "unknown_label", rule, unknown)
     if (np.asarray(predicted) == unknown).any():
-        rule = "a known class for every sample"
-        remedy = "It is the class without rejection; a threshold rejects"
-        _check.fail(caller, "predicted", rule, unknown, remedy)
+        rule = f"a known class for every sample, not {unknown}"
+        _check.fail(caller, "predicted", rule, unknown)
     return np.where(numbers == unknown, UNKNOWN, numbers.astype(np.int64))
 
 
@@ -100,11 +97,13 @@ def merged(
 def need_names(caller: str, values: Sequence[str], highest: int) -> tuple[str, ...]:
     """Return names of classes as a tuple; raise unless there is one for each class."""
     names = tuple(values)
-    rule = "different strings, one for each class"
-    if isinstance(values, str) or not all(isinstance(name, str) for name in names):
-        _check.fail(caller, "class_names", rule, repr(values))
-    if len(set(names)) < len(names) or highest >= len(names):
-        got = f"{len(set(names))} different names and class {highest}"
+    are_strings = not isinstance(values, str) and set(map(type, names)) <= {
+        str,
+        np.str_,
+    }
+    if not are_strings or len(set(names)) < len(names) or highest >= len(names):
+        rule = "different strings, one for each class"
+        got = f"{len(set(names))} different ones and class {highest}"
         _check.fail(caller, "class_names", rule, got)
     return names
 

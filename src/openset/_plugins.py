@@ -7,9 +7,10 @@ Something from outside the package can be named in three ways, wherever a name i
 - as ``package.module:Name``, which is imported.
 """
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from importlib.metadata import (
     EntryPoint,
@@ -25,8 +26,6 @@ from openset import _check
 from openset._types import ArtefactError
 
 T = TypeVar("T")
-_SIGNS = str.maketrans("", "", "_-.")
-
 _is_reading_a_file = ContextVar("_is_reading_a_file", default=False)
 
 
@@ -70,15 +69,13 @@ class Registry(Mapping[str, T], Generic[T]):
         name raises an error. A value that is not `listed` can be found by name, but is
         not among `names`.
         """
-        # Dots are allowed for numbers: ccr_at_fpr_0.1.
-        is_plain = isinstance(name, str) and name.translate(_SIGNS).isalnum()
         caller = f"{self._package}.register"
-        if not is_plain or name != name.lower():
+        # Dots are allowed for numbers: ccr_at_fpr_0.1.
+        if not re.fullmatch(r"[a-z0-9_.-]*[a-z0-9][a-z0-9_.-]*", str(name)):
             rule = "lower-case letters, digits, hyphens, underscores and dots"
             _check.fail(caller, "name", rule, repr(name))
-        there = self._values.get(name)
-        taken = "" if there is None else reference(there)
-        if taken not in {"", reference(value)} and not taken.startswith("__main__:"):
+        taken = reference(self._values.get(name, value))
+        if taken != reference(value) and not taken.startswith("__main__:"):
             rule, got = "a name that is not taken", f"{name!r}, which is {taken}"
             remedy = f"A class may have a line such as name = 'my_{name}'"
             _check.fail(caller, "name", rule, got, remedy)
@@ -99,7 +96,16 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def __getitem__(self, name: str) -> T:
         if name not in self._values:
-            self._values[name] = self._load(self._entry_points()[name])
+            offered = self._entry_points()[name]
+            try:
+                self._values[name] = self._accept(self._package, offered.load())
+            except Exception as error:
+                msg = (
+                    f"{self._package}: the entry point {name} = {offered.value} of "
+                    f"{getattr(offered.dist, 'name', None)} could not be loaded "
+                    f"({type(error).__name__}: {error})"
+                )
+                raise ImportError(msg) from error
         return self._values[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -142,30 +148,16 @@ class Registry(Mapping[str, T], Generic[T]):
         if found is not None and (is_built_in(found) or reference(found) == written):
             return found
         instead = "" if found is None else f"; {name!r} is {reference(found)} here"
-        msg = f"{caller}: the file needs {self._what} that is not registered: {name!r}"
-        if written is not None:
-            msg += (
-                f", saved as {written}{instead}. Install the package that offers it, "
-                f"import it first, or name it: plugins=[{written!r}]"
-            )
-        raise ArtefactError(msg)
+        remedy = f"Install or import its package, or name it: plugins=[{written!r}]"
+        rule = f"{self._what} that is registered here"
+        got = f"{name!r}, saved as {written}{instead}"
+        kind = ArtefactError
+        return _check.fail(caller, "what the file needs", rule, got, remedy, kind)
 
     def _entry_points(self) -> dict[str, EntryPoint]:
         if self._offered is None:  # reads all installed packages: done once
             self._offered = {one.name: one for one in entry_points(group=self.group)}
         return self._offered
-
-    def _load(self, offered: EntryPoint) -> T:
-        try:
-            loaded = offered.load()
-        except Exception as error:
-            msg = (
-                f"{self._package}: the entry point {offered.name} = {offered.value} of "
-                f"{getattr(offered.dist, 'name', None)} could not be loaded "
-                f"({type(error).__name__}: {error})"
-            )
-            raise ImportError(msg) from error
-        return self._accept(self._package, loaded)
 
 
 def imported(text: str, *, caller: str, name: str = "name") -> Any:
@@ -215,17 +207,14 @@ def distribution(value: Any) -> str | None:
 def need_importable(value: Any, *, caller: str) -> str:
     """Return ``module:Name``; raise if another process could not import it."""
     text = reference(value)
-    try:
-        is_there = reference(imported(text, caller=caller)) == text
-    except (ImportError, ValueError):  # defined inside a function, or removed
-        is_there = False
-    if text.startswith("__main__:") or not is_there:
-        msg = (
-            f"{caller}: {text} could not be loaded again: it is defined in a script, a "
-            "notebook or a function. Move it to a module that can be imported"
-        )
-        raise ValueError(msg)
-    return text
+    with suppress(ImportError, ValueError):  # defined inside a function, or removed
+        if reference(imported(text, caller=caller)) == text and "__main__" not in text:
+            return text
+    msg = (
+        f"{caller}: {text} could not be loaded again: it is defined in a script, a "
+        "notebook or a function. Move it to a module that can be imported"
+    )
+    raise ValueError(msg)
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def test_a_file_that_is_no_fit_is_refused(outputs, tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"detector": "magic"}, "a detector that is not registered: 'magic'"),
+        ({"detector": "magic"}, "a detector that is registered here, got 'magic'"),
         ({"params": {"magic": 1}}, "cannot make .*unexpected keyword argument"),
         ({"params": {"k": 0}}, "cannot make .*k must be an integer >= 1"),
         ({"params": [1]}, "cannot make"),

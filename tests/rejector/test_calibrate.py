@@ -143,7 +143,7 @@ def test_bad_calibration_data_are_named(fitted):
         (fitted, {"surrogate": "magic"}, "surrogate must be one of 'mixup'"),
         (fitted, {"surrogate": None}, "surrogate must be given for objective 'osa', g"),
         (fitted, {"objective": "x"}, "objective must be one of"),
-        (fitted, {"surrogate": moved}, "by one step, got no step for known, and odin"),
+        (fitted, {"surrogate": moved}, "by one step, got no step, and odin"),
         (fitted, {"train": unlabelled}, "train must be outputs with labels and logits"),
         (
             bare,

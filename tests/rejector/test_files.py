@@ -148,7 +148,7 @@ DAMAGE = {
                 name="guest", classes=[{"name": "guest", "class": "os:system"}]
             )
         ),
-        "not registered: 'guest'",
+        "registered here, got 'guest'",
     ),
     "flipped bit": (flipped, r"state-\w+\.npz was changed after"),
     "arrays outside": (outside, "state must be beside the manifest"),

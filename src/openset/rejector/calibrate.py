@@ -43,10 +43,7 @@ def need_validation(fitted: Fitted, known: Outputs, *, with_logits: bool) -> Non
     _check.instance(CALLER, "fitted", fitted, Fitted, rule=rule, remedy=remedy)
     need_outputs(CALLER, "known", known)
     if known.labels is None:
-        remedy = (
-            "Give Outputs(labels=...), the true classes; openset extract takes "
-            "them from a folder per class, or a .csv file with text and label"
-        )
+        remedy = "Give Outputs(labels=...), the true classes"
         _check.fail(CALLER, "known", "labelled", "outputs without labels", remedy)
     need_unseen(CALLER, "known", known, fitted.seen)
     if with_logits and known.logits is None:
@@ -79,21 +76,18 @@ def _unknowns(surrogate: Outputs | str, known: Outputs, fitted: Fitted) -> Outpu
     need_use_of_logits(CALLER, fitted.detector, surrogate)
     _need_classes_of(known, surrogate, "surrogate")
     if surrogate.input_step != known.input_step:
-        steps = [one.input_step or "no step" for one in (known, surrogate)]
-        got = f"{steps[0]} for known, and {steps[1]}"
+        got = (
+            f"{known.input_step or 'no step'}, and {surrogate.input_step or 'no step'}"
+        )
         rule = "of inputs perturbed by one step"
         _check.fail(CALLER, "known and surrogate", rule, got)
     if surrogate.labels is None:
         return surrogate.as_unknown()
     if int(surrogate.labels.max()) != UNKNOWN:
         n_known = int(np.count_nonzero(surrogate.labels != UNKNOWN))
-        remedy = (
-            "Move them to known, or label them -1 if the network was not trained on "
-            "their classes"
-        )
         rule = "unknown samples only (label -1, or no labels)"
         got = f"{n_known} samples of known classes"
-        _check.fail(CALLER, "surrogate", rule, got, remedy)
+        _check.fail(CALLER, "surrogate", rule, got, "Move them to known")
     return surrogate
 
 
@@ -105,10 +99,7 @@ def need_unknowns(objective: str | Callable[..., Threshold], scores: Scores) -> 
     """Raise if the objective needs unknown samples and there are none."""
     if needs_unknowns(objective) and not scores.n_unknown:
         others = " or ".join(objectives(needs_unknowns=False))
-        remedy = (
-            "Give outputs of unknown samples, or 'mixup' to make synthetic ones; or "
-            f"use an objective that needs none: {others}"
-        )
+        remedy = f"Give unknown samples, or 'mixup'; or use {others}, which need none"
         rule = f"given for objective {objective!r}"
         got = "none, and no samples labelled -1 among known"
         _check.fail(CALLER, "surrogate", rule, got, remedy)
@@ -146,9 +137,8 @@ def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
     need_outputs(CALLER, "train", train)
     _need_classes_of(known, train, "train")
     if train.labels is None or train.logits is None:
-        remedy = "Give the outputs the detector was fitted on"
-        rule = "outputs with labels and logits"
-        _check.fail(CALLER, "train", rule, repr(train), remedy)
+        rule = "outputs with labels and logits, as in fit"
+        _check.fail(CALLER, "train", rule, repr(train))
     # A detector that learns nothing has no record of them, but the network has.
     need_unseen(CALLER, "known", known, hashes_of(train))
     folds = min(_FOLDS, np.unique(known.labels).size)  # type: ignore[arg-type]

@@ -42,9 +42,7 @@ Invalid = Literal["error", "reject"]
 
 @dataclass(frozen=True, eq=False, kw_only=True, repr=False)
 class Rejector(Tables):
-    """A fitted detector and the threshold on its scores.
-
-    Made by :meth:`calibrate` or :meth:`load`; never changed afterwards.
+    """A fitted detector and the threshold on its scores; see :meth:`calibrate`.
 
     Attributes
     ----------
@@ -136,8 +134,7 @@ class Rejector(Tables):
             out in turn and stand in for unknowns that resemble the known classes, to
             check whether the threshold suits these.
         accept_risk
-            Return a rejector even if its threshold rejects or accepts nearly
-            everything, instead of raising an error.
+            Return a rejector even if it rejects or accepts nearly everything.
         sets
             A share such as 0.9: also give each accepted sample a set of classes
             (:class:`SetRule`) that contains its class for this share of them.
@@ -149,14 +146,12 @@ class Rejector(Tables):
         Raises
         ------
         CalibrationError
-            If the threshold would reject or accept nearly everything (codes CAL001 and
-            CAL002) and the risk is not accepted.
+            If the threshold would reject or accept nearly everything.
 
         Warns
         -----
         CalibrationWarning
-            For every other sign that the threshold may not work on new data;
-            `report.cautions` lists them all.
+            For every other sign that it may not work on new data (`report.cautions`).
         """
         if isinstance(fitted, Choice):
             alpha = fitted.alpha if alpha is None else alpha
@@ -198,19 +193,19 @@ class Rejector(Tables):
         """Signs in the calibration data that the threshold may not work on new data."""
         return self.report.cautions
 
-    def score(self, outputs: Outputs, *, batch_size: int | None = None) -> Scores:
-        """Return the detector's scores. Unlabelled samples get the label -1 in them."""
-        return self._score(outputs, batch_size, None)
-
-    def _score(
+    def score(
         self,
         outputs: Outputs,
-        batch_size: int | None,
-        rows: NDArray[np.int64] | None,
+        *,
+        batch_size: int | None = None,
+        rows: NDArray[np.int64] | None = None,
     ) -> Scores:
+        """Return the detector's scores, of all samples or of some rows.
+
+        Unlabelled samples get the label -1 in them.
+        """
         self._check(outputs)
-        if outputs.labels is None:
-            # Labels are not used in scoring, only copied to the result.
+        if outputs.labels is None:  # not used in scoring, only copied to the result
             outputs = outputs.as_unknown()
         scores = self.fitted.score(outputs, batch_size=batch_size, rows=rows)
         warn_of_another("Rejector", outputs, self.network)
@@ -268,7 +263,7 @@ class Rejector(Tables):
         while not bad.all():
             rows = np.flatnonzero(~bad) if bad.any() else None
             try:
-                scores = self._score(outputs, batch_size, rows)
+                scores = self.score(outputs, batch_size=batch_size, rows=rows)
             except InvalidSamplesError as error:
                 new = list(error.rows)
                 if invalid == "error" or bad[new].all():  # it would raise for ever
@@ -318,8 +313,8 @@ class Rejector(Tables):
     ) -> NDArray[np.float64]:
         """Return the knownness on a scale from 0 to 1 that detectors share.
 
-        It is the share of known calibration samples whose knownness is not above the
-        sample's: uniformly distributed for new known samples, near 0 for unknowns.
+        It is the share of known calibration samples that are not more known: uniformly
+        distributed for new known samples, near 0 for unknowns.
         """
         grid = self.reference["known"]
         known = self.known(outputs, batch_size=batch_size)
@@ -350,9 +345,8 @@ class Rejector(Tables):
     def save(self, folder: str | Path) -> Path:
         """Write a folder with ``manifest.json`` and one ``.npz``. No pickle.
 
-        An existing rejector is replaced in one step: a process that is killed leaves
-        either the old one or the new one. The hashes in the manifest detect damage; to
-        detect deliberate changes sign the folder, for example with sigstore.
+        An existing rejector is replaced in one step. The hashes in the manifest detect
+        damage; to detect deliberate changes sign the folder, for example with sigstore.
         """
         return files.save(self, Path(folder))
 
@@ -369,9 +363,7 @@ class Rejector(Tables):
             ``https://...`` or another one that fsspec knows (extra ``cloud``).
         plugins
             Detectors from outside the package that may be imported, each as
-            ``"package.module:Class"``. The file does not decide what is imported: only
-            detectors that come with openset, that are registered already, that an
-            installed package offers, or that are named here are used.
+            ``"package.module:Class"``: the file does not decide what is imported.
         """
         return cls(**files.load(folder, plugins))
 
@@ -380,8 +372,8 @@ class Rejector(Tables):
         for what, found in got.items():
             wanted = self.fitted.widths.get(what)
             if wanted and found and wanted != found:
-                rule, remedy = f"{wanted}, as in the rejector", "Use the same model"
-                _check.fail(caller, f"{what} of {name}", rule, found, remedy)
+                rule = f"{wanted}, as in the rejector"
+                _check.fail(caller, f"{what} of {name}", rule, found)
 
     def _check(self, outputs: Outputs) -> None:
         """Raise unless these are valid outputs of the rejector's network."""
@@ -395,8 +387,7 @@ class Rejector(Tables):
                 "outputs",
                 f"of inputs perturbed by {wanted or 'nothing'}, as in the calibration",
                 f"inputs perturbed by {got or 'nothing'}",
-                f"Extract them anew: openset extract NETWORK DATA --step {wanted!r}. "
-                "If code of your own perturbed them, say so: "
+                f"Extract them anew with --step {wanted!r}; of code of your own, give "
                 "Outputs(..., input_step=rejector.input_step)",
             )
 

@@ -103,7 +103,7 @@ class Scores:
             )
         elif unknown_label is not None:
             labels = _class_names.with_unknown(
-                "Scores", labels, predicted, unknown_label=unknown_label
+                "Scores", labels, predicted, unknown_label
             )
         fields: dict[str, Any] = {
             "labels": _check.labels("Scores", "labels", labels, lowest=UNKNOWN),

@@ -175,9 +175,9 @@ def test_the_message_says_what_is_wrong(fails, folder, words):
 
 def test_data_that_cannot_be_had_end_with_exit_code_1(fails, monkeypatch, tmp_path):
     monkeypatch.setenv("OPENSET_OFFLINE", "1")
-    words = f"reproduce openauc-table2-plus --root . --out {tmp_path / 'out'}"
+    words = f"reproduce class-imbalance-table1 --root . --out {tmp_path / 'out'}"
     said = fails(words, code=1)
-    assert "needs the data sets cifar10, cifar100. openset datasets says how" in said
+    assert "needs the data sets cifar10, svhn. openset datasets says how" in said
 
 
 def test_verbose_shows_where_an_error_comes_from(folder, monkeypatch, capsys):

@@ -254,7 +254,6 @@ def test_shards_with_samples_that_would_be_lost_are_refused(tmp_path):
         ("plain", {"image_list": "no.txt"}, "No such file"),
         ("plain", {"image_list": "l.txt"}, "labels must be below 4"),
         ("plain", {"image_list": "missing.txt"}, "plain without 1 of them"),
-        ("plain", {"batch_size": 0}, "batch_size must be an integer"),
         ("plain", {"invalid": "drop"}, "invalid must be one of"),
         ("plain", {"out": "o.npz"}, "or none for a folder"),
     ],

@@ -6,7 +6,6 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
-from openset import detectors
 from openset.extract import Odin, load, run
 from tests.clip import save_small, tokenizer
 from tests.vision import declare_operators
@@ -81,28 +80,6 @@ def test_one_prompt_gives_the_model_s_own_logits(saved):
     if kind == "siglip":  # its bias is left out
         theirs = theirs - float(model.logit_bias.detach())
     assert_allclose(found.logits, theirs, rtol=1e-4, atol=1e-3)
-
-
-def test_mcm_on_a_folder_of_images(saved, tmp_path):
-    kind, folder, model, images = saved
-    image, texts, scale = by_hand(kind, model, images)
-    photos = tmp_path / "photos"
-    for row, pixels in enumerate(IMAGES):
-        of = photos / ["cat", "dog", "red bird", "fish"][row % 4]
-        of.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(pixels).save(of / f"{row}.png")
-    network = load(f"hf:{folder}", classes=CLASSES, prompts=PROMPTS)
-    said = network.note
-    assert f"logits are {scale:.6g} times the cosines" in said
-    # Only a scale other than MCM's default must be given.
-    assert ("mcm:temperature=" in said) == (kind == "siglip")
-    found = run(network, photos, device="cpu", progress=False)
-    assert sorted(found.labels.tolist()) == [-1, 0, 0, 1, 2]
-    fitted = detectors.make("mcm", temperature=scale).fit()
-    rows = [int(str(one).rpartition("/")[2][0]) for one in found.ids]
-    terms = np.exp((image @ texts.T)[rows].astype(np.float64))
-    expected = terms.max(axis=1) / terms.sum(axis=1)
-    assert_allclose(fitted.probability(found), expected, rtol=1e-4)
 
 
 def test_what_is_missing_is_named(saved):

@@ -71,23 +71,6 @@ def test_scores_are_those_of_pytorch_ood(pytorch_ood):
     assert_allclose(ours, -theirs.predict(images()).numpy(), rtol=1e-5)
 
 
-def test_entries_by_name_are_moved_too():
-    class Named(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.inner = network()
-
-        def forward(self, pixel_values, mask):
-            return self.inner(pixel_values * mask[:, None, None, None])
-
-    mask = torch.ones(N, dtype=torch.int64)
-    batches = [{"pixel_values": images(), "mask": mask, "labels": torch.zeros(N)}]
-    batches[0]["labels"] = batches[0]["labels"].long()
-    step = Odin(temperature=10, epsilon=0.03)
-    found = extract(Named(), batches, step=step)
-    assert_allclose(found.logits, slowly(network(), 10, 0.03, (1.0,) * 3), atol=1e-5)
-
-
 TOKENS = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(8, 2))
 
 

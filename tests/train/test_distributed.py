@@ -1,7 +1,6 @@
 """Two processes on one CPU give what one gives."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from safetensors.torch import load_file
 
 from openset.train import Trained
-from tests.train.tiny import fit_tiny, last_unknown, rows_data
+from tests.train.tiny import fit_tiny
 from tests.train.two_processes import cases
 from tests.waiting import PATIENCE
 
@@ -109,46 +108,3 @@ def test_updates_that_leave_parameters_alone_do_not_stop_two_processes(together)
     trained = Trained.load(together / "confusing")
     assert np.isfinite(trained.log[0]["loss"])
     assert len(trained.outputs["train"]) == 9
-
-
-def test_two_hosts_train_one_run(tmp_path):
-    data = rows_data(60)
-    data.save(tmp_path / "rows.npz")
-    last_unknown(data).save(tmp_path / "protocol.json")
-    with socket.create_server(("127.0.0.1", 0)) as found:
-        port = found.getsockname()[1]
-    command = [
-        "-m", "openset", "train", "-m", "softmax", "--data", "rows.npz",
-        "--protocol", "protocol.json", "--recipe", "torchosr", "--epochs", "2",
-        "--set", "batch=16,lr=0.1,validation=0,accelerator=cpu",
-        "--set", "nodes=2,devices=1", "--out", "run",
-    ]  # fmt: skip
-    hosts = [
-        subprocess.Popen(  # noqa: S603  # our own program
-            [
-                sys.executable, "-m", "torch.distributed.run", "--nnodes=2",
-                f"--node-rank={rank}", "--nproc-per-node=1",
-                "--master-addr=127.0.0.1", f"--master-port={port}", *command,
-            ],
-            cwd=tmp_path,
-            env=os.environ | {"PYTHONPATH": str(ROOT / "src"), "OMP_NUM_THREADS": "1"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for rank in range(2)
-    ]  # fmt: skip
-    try:
-        said = [host.communicate(timeout=PATIENCE) for host in hosts]
-    finally:
-        for host in hosts:
-            host.kill()
-    assert [host.returncode for host in hosts] == [0, 0], said
-    assert ["openset evaluate" in out for out, _ in said] == [True, False]
-    alone = fit_tiny(data, epochs=2, validation=0)
-    trained = Trained.load(tmp_path / "run")
-    assert len(trained.log) == 2
-    for part, outputs in alone.outputs.items():
-        found = trained.outputs[part]
-        assert_array_equal(found.labels, outputs.labels)
-        assert_allclose(found.logits, outputs.logits, rtol=1e-3, atol=1e-5)

@@ -120,26 +120,6 @@ def test_the_loss_is_that_of_the_method_plus_the_cross_entropy_of_the_turns():
     assert int(hits) == int((logits.argmax(dim=1) == labels).sum())
 
 
-def test_other_updates_go_without():
-    class TwoUpdates(Method, register=False):
-        """Remember what it was given."""
-
-        def loss(self, network, inputs, labels):
-            self.given = [network]
-            logits = network(inputs)
-            return self.cross_entropy(logits, labels), logits
-
-        generate = loss
-
-    network = Classifier32(3)
-    method = TwoUpdates(n_classes=3, network=network)
-    learner = Learner(network, method, Normalize(), rotation=0.5)
-    learner(images(4), torch.zeros(4, dtype=torch.int64), "generate")
-    assert method.given == [network]
-    learner(images(4), torch.zeros(4, dtype=torch.int64), "loss")
-    assert isinstance(method.given[0], WithExtraSamples)
-
-
 def test_a_method_that_passes_the_network_by_is_named():
     class Elsewhere(Method, register=False):
         """Run a network of its own."""

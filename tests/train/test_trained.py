@@ -197,11 +197,6 @@ def test_another_run_does_not_get_into_the_folder(tmp_path, change, named):
         fit_tiny(**({"out": tmp_path, "epochs": 1} | change))
 
 
-def test_an_empty_folder_holds_no_run(tmp_path):
-    with pytest.raises(FileNotFoundError, match="must be the folder of a finished run"):
-        Trained.load(tmp_path)
-
-
 def test_scores_of_a_name_have_the_scale_of_the_detector(tmp_path):
     trained = fit_tiny(epochs=1, out=tmp_path)
     train, test = trained.outputs["train"], trained.outputs["test"]

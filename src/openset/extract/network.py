@@ -142,8 +142,6 @@ class Network:
         _check.one_of(_CALLER, "invalid", invalid, get_args(Invalid))
         if len(inputs) == 0:
             _check.fail(_CALLER, "inputs", "at least one sample", "none")
-        if batch_size is not None:
-            _check.positive_int(_CALLER, "batch_size", batch_size)
         if step is not None and step.std is None and self.std is not None:
             step = replace(step, std=self.std)
         batches = Batches(self, inputs, labels, batch_size, invalid == "keep")

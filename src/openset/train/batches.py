@@ -69,16 +69,8 @@ class Batches:
         self.pipeline = pipeline
         self.rank, self.world, self.n_negatives = rank, world, n_negatives
         self.n, self.negatives = len(samples), None
-        if len(self) == 0:
-            rule = f"at least {2 * world} samples"
-            _check.fail("train.fit", "the training part", rule, self.n)
         if negatives is not None:
             outside = as_tensor(negatives.inputs, negatives.kind, pipeline.side)
-            got, own = tuple(outside.shape[1:]), tuple(self.inputs.shape[1:])
-            if got != own and (len(own) == 1 or pipeline.side is None):
-                rule = f"of shape {own} like the training samples"
-                remedy = "Images are resized with side=" * (len(own) == 3)
-                _check.fail("train.fit", "negatives", rule, got, remedy)
             self.negatives = outside.to(device)
 
     def __len__(self) -> int:

@@ -103,9 +103,6 @@ def make_learner(
     normalize, n_classes = pipeline.normalizer(), spec.protocol.n_known
     if example.dtype == torch.uint8:
         example = normalize(pipeline.resized(example))
-    elif "side" in kind.options():  # it generates images of that side
-        rule = "one that does not generate images, for samples that are no images"
-        _check.fail("train.fit", "method", rule, repr(kind.name))
     made = networks.make(
         network,
         n_classes + kind.n_extra,

@@ -62,7 +62,7 @@ class Trained:
     published: dict[str, Scores]
     log: list[dict[str, Any]]
     learner: Any = field(default=None, repr=False)
-    shape: tuple[int, ...] | None = None
+    shape: tuple[int, ...] = ()
     folder: Path | None = None
 
     def __repr__(self) -> str:
@@ -95,7 +95,7 @@ class Trained:
         spec = Spec.from_json(self.spec)
         learner = copy.deepcopy(self.learner) or self._restored(spec, network)
         learner.rotation = None  # it served the training alone
-        model = TrainedNetwork(learner, spec.recipe.pipeline, self.shape or ())
+        model = TrainedNetwork(learner, spec.recipe.pipeline, self.shape)
         return model.eval().requires_grad_(requires_grad=False)
 
     def _restored(self, spec: Spec, network: nn.Module | None) -> Learner:
@@ -104,11 +104,8 @@ class Trained:
         if network is None and " " in spec.network:  # class name and hash of a module
             rule = f"a model like the one that was trained, {spec.network.split()[0]}"
             _check.fail(caller, "network", rule, None)
-        if self.folder is None or self.shape is None:
-            rule, remedy = "one that was saved", "Train again with out="
-            _check.fail(caller, "the run", rule, "none", remedy, ArtefactError)
         learner = make_learner(spec, network or spec.network, blank(self.shape))
-        path = self.folder / _WEIGHTS
+        path = (self.folder or Path()) / _WEIGHTS
         try:
             load_model(learner, path)
         except Exception as error:  # of safetensors, or that shapes differ
@@ -192,35 +189,26 @@ class Trained:
             _plugins.imported(text, caller="Trained.load", name="plugins")
         folder = Path(folder)
         record = cls.record(folder)
-        if record is None:
-            what = "one without trained.json" if folder.exists() else "no such folder"
-            rule = "the folder of a finished run"
-            _check.fail(
-                "Trained.load", str(folder), rule, what, error=FileNotFoundError
-            )
         tables: dict[str, Any] = {
             name: {p.stem: kind.load(p) for p in sorted((folder / name).glob("*.npz"))}
             for name, kind in _TABLES.items()
         }
-        shape = tuple(record["shape"]) if record.get("shape") else None
-        about = {"spec": record["spec"], "log": record["log"], "shape": shape}
+        about = {"spec": record["spec"], "log": record["log"]}
+        about["shape"] = tuple(record["shape"])
         return cls(**about, **tables, folder=folder)
 
     @classmethod
     def of(cls, plan: Plan) -> Self | None:
         """Return the run if it is finished already; raise if another one is."""
-        record = None if plan.out is None else cls.record(plan.out)
-        if plan.out is None or record is None:
+        if plan.out is None or not (plan.out / "trained.json").exists():
             return None
-        plan.spec.need_same(record["spec"], plan.out)
+        plan.spec.need_same(cls.record(plan.out)["spec"], plan.out)
         return cls.load(plan.out)
 
     @staticmethod
-    def record(folder: Path) -> dict[str, Any] | None:
-        """Return the summary of a finished run, or None where there is none."""
+    def record(folder: Path) -> dict[str, Any]:
+        """Return the summary of a finished run."""
         path = folder / "trained.json"
-        if not path.exists():
-            return None
         with _io.naming(path):
             record = dict(json.loads(path.read_text("utf-8")))
         kind, schema = record.get("kind"), record.get("schema")

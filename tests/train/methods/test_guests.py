@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import bench, datasets, protocols, runs
+from openset import datasets, protocols
 from openset._types import ArtefactError
 from openset.cli import app
 from openset.train import Job, Trained, methods
@@ -152,27 +152,3 @@ def test_what_could_not_be_loaded_again_is_refused_before_training(tmp_path):
     with pytest.raises(ValueError, match=r"could not be loaded again: it is defined i"):
         Job(method=Local, data=rows_data(), out=tmp_path / "run")
     assert not (tmp_path / "run").exists()
-
-
-def test_a_study_trains_a_guest_in_worker_processes(module, tmp_path):
-    (tmp_path / "study").mkdir()
-    (module / "guestloss.py").rename(tmp_path / "study" / "guestloss.py")
-    text = b"""
-protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
-models: [{kind: network, params: {recipe: arpl, epochs: 1, lr: 0.02}}]
-methods: [{name: 'guestloss:Scaled', start: 1.5}]
-detectors: [msp, published]
-seeds: 2
-"""
-    study = parse_in(text, tmp_path / "study")
-    done = bench.run(study, tmp_path / "run", backend="loky", jobs=2)
-    assert (done.n_run, done.failed) == (4, ())
-    titles = {cell.key["method"] for cell in runs.read_cells(tmp_path / "run")}
-    assert titles == {"guestloss:Scaled(start=1.5)"}
-
-
-def parse_in(text, folder):
-    """Read a study file of this folder, which is searched for its modules."""
-    path = folder / "study.yaml"
-    path.write_bytes(text)
-    return bench.read(path)

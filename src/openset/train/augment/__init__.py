@@ -76,7 +76,6 @@ def rand_augment(
     >>> out.unique()
     tensor([155], dtype=torch.uint8)
     """
-    _check_images("rand_augment", images)
     names = [name for name in ops.TABLE if name not in set(without)]
     for _ in range(n_ops):
         images = _one_each(images, magnitude, generator, names)
@@ -136,7 +135,6 @@ def crop_and_flip(
             [3, 2, 1],
             [1, 2, 3]], dtype=torch.uint8)
     """
-    _check_images("crop_and_flip", images)
     n, channels, h, w = images.shape
     # One draw per image is one of all (top, left, mirrored).
     places = 2 * padding + 1
@@ -294,10 +292,3 @@ class Pipeline:
     def normalizer(self) -> Normalize:
         """Return the module that turns bytes into the network's input."""
         return Normalize(self.mean, self.std)
-
-
-def _check_images(caller: str, images: Tensor) -> None:
-    if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] != 3:
-        rule = "a uint8 tensor (n, 3, h, w)"
-        got = f"{str(images.dtype).removeprefix('torch.')} {tuple(images.shape)}"
-        _check.fail(caller, "images", rule, got, "Augment first, normalise last")

@@ -98,11 +98,7 @@ def _named(
     if is_image and network == "classifier32":
         return Classifier32(n_outputs, two_norms=two_norms)
     if is_image and network == "osrci":
-        _, channels, height, side = example.shape
-        if height != side:
-            rule, got = "square for network 'osrci'", f"{height}×{side}"
-            _check.fail(_CALLER, "images", rule, got, "Resize them: side=32")
-        return OSRCI(n_outputs, side=side, channels=channels)
+        return OSRCI(n_outputs, side=example.shape[-1], channels=example.shape[1])
     if is_image and str(network).startswith(TIMM) and not two_norms:
         return _timm(network.removeprefix(TIMM), n_outputs, example, pretrained)
     rule = f"one of {', '.join(names())}, {TIMM}NAME, or an nn.Module"

@@ -4,7 +4,6 @@ from collections import OrderedDict
 
 from torch import nn
 
-from openset import _check
 from openset.train.networks.network import Network
 
 
@@ -34,8 +33,6 @@ class OSRCI(Network):
 
     def __init__(self, n_classes: int, *, side: int = 32, channels: int = 3) -> None:
         left = ((side - 4) // 2 - 4) // 2
-        if left < 1:
-            _check.fail("OSRCI", "side", "at least 16", side)
         parts: OrderedDict[str, nn.Module] = OrderedDict(
             conv1=nn.Sequential(nn.Conv2d(channels, 10, 5), nn.MaxPool2d(2), nn.ReLU()),
             conv2=nn.Sequential(

@@ -178,18 +178,6 @@ def test_an_installed_package_offers_its_data_sets(guest):
     assert "plug-in guest_birds:birds" in text
 
 
-def test_the_shell_lists_and_draws_from_an_installed_data_set(guest):
-    install(guest)
-    records = json.loads(shell(guest, "datasets", "--json").stdout)
-    (record,) = [r for r in records if r["name"] == "birds"]
-    assert record["here"]
-    assert record["how"] == "plug-in guest_birds:birds"
-    command = ("protocols", "holdout", "guest_birds:birds")
-    drawn = json.loads(shell(guest, *command, "--known", 2, "--unknown", 2).stdout)
-    assert drawn["source"] == "guest_birds:birds"
-    assert {*drawn["known"], *drawn["unknown"]} == {"wren", "robin", "finch", "tit"}
-
-
 def test_a_broken_package_hides_no_other_data_set(guest):
     install(guest, "guest_birds:gone")
     done = shell(guest, "datasets", "--json")
@@ -200,37 +188,6 @@ def test_a_broken_package_hides_no_other_data_set(guest):
     assert failed.returncode == 2
     assert failed.stderr.startswith("error: ")
     assert "Traceback" not in failed.stderr
-
-
-STUDY = """
-import sys
-import guest_birds
-from openset import bench, datasets
-
-
-def main():
-    datasets.register("own-birds", guest_birds.birds)
-    study = bench.parse(b'''
-protocols:
-  - {kind: holdout, data: own-birds, known: 3, unknown: 1}
-  - {kind: holdout, data: "guest_birds:birds", known: 2, unknown: 2}
-models: [{kind: logistic}]
-detectors: [msp, energy]
-''', "study.yaml")
-    done = bench.run(study, sys.argv[1], backend="loky", jobs=2)
-    print(done.n_run, [failure["error"] for failure in done.failed])
-
-
-if __name__ == "__main__":
-    main()
-"""
-
-
-def test_workers_of_a_study_find_them(guest, tmp_path):
-    pytest.importorskip("yaml", reason="the extra bench")
-    (guest / "study.py").write_text(STUDY)
-    done = run(guest, "study.py", tmp_path / "out")
-    assert done.stdout.split(maxsplit=1) == ["4", "[]\n"]
 
 
 TRAP = """
@@ -264,11 +221,4 @@ detectors: [msp]
     shell(guest, *command, "--jobs", "1", check=False)
     (failed,) = (tmp_path / "run" / "failed").glob("*.json")
     assert "registered or installed" in json.loads(failed.read_text())["error"]
-    done = shell(
-        guest,
-        *("train", "--method", "softmax", "--epochs", 1),
-        *("--data", "digits", "--protocol", path, "--out", tmp_path / "train"),
-        check=False,
-    )
-    assert "registered or installed" in done.stderr
     assert not (guest / "trap.ran").exists()

@@ -137,16 +137,6 @@ def test_two_data_sets_of_one_name_are_refused(zoo, other):
     assert not set(made.negative.ids) & set(made.test.ids)
 
 
-def test_unlisted_samples_are_called_by_their_name():
-    data = from_arrays(np.eye(6), [0, 0, 1, 1, 0, 1], classes=["a", "b"], name="texts")
-    labels = np.array([0, -1, 1, 1, 0, -1])
-    data = replace(data, labels=labels, unlisted="oos")
-    data = replace(data, parts={"train": [0, 1, 2], "test": [3, 4, 5]})
-    made = cut(data, Protocol(known=["a", "b"], unknown=["oos"]))
-    assert made.test.labels.tolist() == [1, 0, -1]
-    assert made.test.groups.tolist() == ["b", "a", "oos"]
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -219,14 +209,6 @@ def test_folds_test_each_known_sample_once(zoo):
         assert set(f.train.labels.tolist()) == {0, 1}
         assert not set(f.train.ids) & set(f.test.ids)
         assert len(f.test) == 15
-
-
-def test_folds_take_unknowns_of_another_data_set(zoo, other):
-    p = protocols.outlier(zoo, other, 2, 2)
-    for f in folds(zoo, p, 2, unknown=other, unknowns="shared"):
-        assert int((f.test.labels == -1).sum()) == 20
-    dealt = folds(zoo, p, 2, unknown=other)
-    assert [int((f.test.labels == -1).sum()) for f in dealt] == [10, 10]
 
 
 @pytest.mark.parametrize(

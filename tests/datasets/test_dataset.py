@@ -56,14 +56,6 @@ def test_a_class_is_found_by_name_or_number():
             pets.number(stranger)
 
 
-def test_unlisted_samples_are_found_by_their_name():
-    pets = Dataset(**(PETS | {"labels": [0, 1, -1, 0]}), unlisted="oos")
-    assert pets.number("oos") == -1
-    assert pets.counts.tolist() == [2, 1]
-    assert "oos=1" in repr(pets)
-    assert pets.take([0, 1]).unlisted == ""
-
-
 def test_a_part_is_a_data_set_of_its_own():
     pets = Dataset(**PETS, parts={"train": [3, 0], "test": [1]})
     train = pets.part("train")

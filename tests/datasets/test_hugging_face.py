@@ -1,6 +1,5 @@
 """Hugging Face data sets: the real library, on files this test writes, off the net."""
 
-import json
 import socket
 
 import numpy as np
@@ -147,28 +146,6 @@ def test_a_repository_of_csv_or_parquet_files_is_read(tmp_path):
         made.to_parquet(tmp_path / "repo" / "data" / f"{part}-00000-of-00001.parquet")
     found = datasets.load(f"hf:{tmp_path / 'repo'}")
     assert repr(found).endswith("n=5, classes=2, train=3, validation=1, test=1)")
-
-
-def test_a_repository_with_configurations_asks_which(tmp_path):
-    configs = [{"config_name": c, "data_files": f"{c}.csv"} for c in ("small", "large")]
-    (tmp_path / "README.md").write_text(f"---\n{json.dumps({'configs': configs})}\n---")
-    for config in ("small", "large"):
-        (tmp_path / f"{config}.csv").write_text(f"text,label\n{config},a\nother,b\n")
-    with pytest.raises(ArtefactError, match="small"):
-        datasets.load(f"hf:{tmp_path}")
-    found = datasets.load(f"hf:{tmp_path}", config="large")
-    assert found.inputs.tolist() == ["large", "other"]
-
-
-@pytest.mark.parametrize("ending", ["csv", "parquet", "json", "jsonl"])
-def test_one_file_is_a_data_set_without_parts(ending, tmp_path):
-    path = tmp_path / f"letters.{ending}"
-    made = split({"text": ["x", "y"], "label": ["a", "b"]})
-    writer = {"csv": made.to_csv, "parquet": made.to_parquet}.get(ending, made.to_json)
-    writer(path)
-    found = datasets.load(f"hf:{path}")
-    assert repr(found) == "Dataset(letters, text, n=2, classes=2)"
-    assert found.inputs.tolist() == ["x", "y"]
 
 
 # --- labels, and what is refused ------------------------------------------------------

@@ -66,14 +66,6 @@ def test_triton_gets_what_predict_says(client, by_logits, test_split, binary, ki
     assert answer.get_response()["id"] == "me"
 
 
-def test_triton_may_bring_its_own_threshold(client):
-    inputs = [tensor(np.array(ROWS, np.float32))]
-    for cut, expected in (("-inf", [0, 1]), (1e9, [-1, -1])):
-        answer = client.infer("pets", inputs, parameters={"threshold": cut})
-        assert answer.as_numpy("decision").tolist() == expected
-        assert answer.as_numpy("threshold").tolist() == [float(cut)] * 2
-
-
 def test_triton_is_told_what_is_wrong(client):
     import tritonclient.http as triton  # noqa: PLC0415  # as above
 

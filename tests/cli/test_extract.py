@@ -82,11 +82,6 @@ def test_options_are_those_of_python(tmp_path):
     assert found.input_step == expected.input_step
     nobody = run("extract", NAME, folder, *SIDE, "--out", out)
     assert "does not name its classes, so all samples are labelled -1" in nobody
-    listed = tmp_path / "list.txt"
-    listed.write_text(f"{names[3]} 2\n{names[0]} -1\n", "utf-8")
-    run("extract", NAME, folder, *SIDE, "--list", listed, "--out", out)
-    assert Outputs.load(out).labels.tolist() == [2, -1]
-    assert Outputs.load(out).ids.tolist() == [names[3], names[0]]
 
 
 def test_shards_go_on_with_keep(tmp_path):

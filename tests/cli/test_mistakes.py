@@ -20,11 +20,6 @@ from openset.detectors import MSP
 class BadFile(MSP):
     def fit_state(self, train):
         return {"limits": np.asarray(json.loads("{bad"))}
-
-
-class BadSum(MSP):
-    def score_batch(self, state, batch):
-        return batch.logits[:, 0] + np.array(["1"])
 """
 STUDY = """
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
@@ -91,19 +86,14 @@ def test_the_file_is_named_and_nothing_is_printed_before(fails, words, name):
 
 
 MISTAKES = {
-    "evaluate gone.npz": "no such file: gone.npz",
-    "evaluate scores.npz --level 2": "level must be a number",
     "evaluate scores.npz scores.npz --sketch --level 7": "--sketch is for",
     "evaluate scores.npz --threshold 1 --calibration scores.npz": "give no --threshold",
-    "evaluate scores.npz knowns.npz": "several files need --sketch",
     "evaluate scores.npz --json --out folder": "folder",
-    "evaluate scores.npz --json --out text.npz/table.json": "text.npz",
     "evaluate scores.npz --json --out scores.npz": "another file than those it is made",
     "compare seeds/{method}_{seed}.csv --bootstrap -5": "bootstrap",
     "compare scores.npz test/scores-knn.npz --against msp": "--against must be one of",
     "compare scores.npz test/scores-knn.npz --metric oosa": "needs --calibration",
     "compare missing --metric oosa": "missing",
-    "report scores.npz --out page.txt": "page.txt",
     "score test.npz": "--detector must be given",
     "score -d knn test.npz": "--train must be given for knn",
     "score -d knn:kk=2 test.npz --train train.npz": "options of knn: bank",
@@ -111,9 +101,7 @@ MISTAKES = {
     "score -d msp test.npz --out ./rejector/../test.npz": "another file than those",
     "score -d msp -d energy test.npz --out x.npz": "--out must be a folder",
     "score -d guests:BadFile --train train.npz test.npz": "Expecting property name",
-    "score -d guests:BadSum --train train.npz test.npz": "ufunc 'add' did not",
     "predict rejector test.npz --plugin json": "'package.module:Name', got",
-    "predict rejector test.npz --out x.txt": ".txt must be one of",
     "predict rejector test.npz --out test.npz": "another file than those",
     "predict rejector shards": "--out must be given",
     "calibrate --out r": "--known must be given",
@@ -125,16 +113,13 @@ MISTAKES = {
     "calibrate --out r --known train.npz --train train.npz --surrogate far.npz": (
         "got 300 of 300 known"
     ),
-    "export rejector --out model.bin": "must be one of '.onnx'",
     "export rejector --out x.onnx --head head.npz": "are for a network by name",
     "export rejector --out same.onnx --model same.onnx": "another file than those",
     "serve rejector --invalid maybe": "'maybe' is not one of 'error', 'reject'",
-    "protocols holdout 10 --known 8 --unknown 4": "at most 10, the number of classes",
     "protocols holdout 10 --known 6 --unknown 4 --out x.txt": "a .json file",
     "protocols show imagenot": "one of 'mnist'",
     "protocols show draws.json 3": "SPLIT must be one of '0', got '3'",
     "train": "--data must be given",
-    "train --data missing": "must be one of",
     "train --data digits --pretrained --weights w.pth": "exclude each other",
     "train --data digits --known 3,1 --split 1": "--known takes the place of",
     "train --data digits --known 3,ten": "got 'ten'",
@@ -142,7 +127,6 @@ MISTAKES = {
     "train --data digits --seeds 0": "'--seeds'",
     "train --data digits --epochs 2 --set epochs=3": "multiple values",
     "train --data digits --set weight": "option=value",
-    "train --data digits --split 7": "split must be one of",
     "train --data digits --out folder/../shards": "out must be a new or empty folder",
     "extract missing bare.npy": "timm:NAME",
     "extract tests.extract.test_data:small bare.npy --out x.txt": "--out must be .npz",
@@ -153,7 +137,6 @@ MISTAKES = {
     "bench study.yaml -d msp": "are for a named benchmark",
     "bench study.yaml --out x --shard 2": "--shard must be I/N",
     "bench study.yaml --out x --backend cloud": "'cloud' is not one of",
-    "bench missing.yaml --out x": "missing.yaml",
     "bench cifar10": "one of 'cifar+10'",
     "bench openood:cifar10 --out x": "--outputs must be given",
     "bench openood:cifar10 --outputs x": "--out must be given",

@@ -96,7 +96,3 @@ def test_a_folder_of_shards_gives_a_file_each(run, fails, tmp_path, decided):
     found = parquet.read_table(tmp_path / "out" / "a.parquet")
     assert found["decision"].to_pylist() == decided[2].labels.tolist()
     assert "--out must be given" in fails(*words)
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "c.npz").write_bytes(b"x")
-    bad = "predict", "rejector", tmp_path / "bad", "--out", tmp_path / "out2"
-    assert "failed: c: ArtefactError" in run(*bad, code=1, stream="stderr")

@@ -137,21 +137,6 @@ def test_json_is_all_that_is_printed(words, files, tmp_path, monkeypatch):
     assert json.loads(found.stdout)
 
 
-def test_the_list_of_commands_imports_nothing_heavy():
-    code = """
-import sys
-from typer.testing import CliRunner
-from openset.cli import app
-assert "calibrate" in CliRunner().invoke(app, ["--help"]).output
-heavy = ("scipy", "openset.metrics", "openset.train")
-print(*[name for name in heavy if name in sys.modules])
-"""
-    done = subprocess.run(  # noqa: S603  # our own interpreter and program
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.split() == []
-
-
 def test_ctrl_c_leaves_the_old_file(files, tmp_path, monkeypatch):
     """Interrupt while the file is being written: the old one stays, none is added."""
     out = tmp_path / "table.json"

@@ -19,14 +19,6 @@ def test_several_detectors_write_a_folder_that_compare_reads(run, tmp_path):
     assert "knn-k=7" in run("compare", *files)
 
 
-def test_one_detector_writes_a_file(run, tmp_path):
-    out = tmp_path / "[bold]x.csv"
-    text = run("score", "-d", "energy", "test.npz", "-o", out)
-    assert f"energy: 196 known and 104 unknown samples → {out}" in text
-    expected = detectors.Energy().fit().score(Outputs.load("test.npz"))
-    assert np.array_equal(Scores.load(out).known, expected.known)
-
-
 def test_a_detector_that_fails_is_named_and_the_others_are_kept(files, run, tmp_path):
     test = Outputs.load(files / "test.npz")
     features = np.array(test.features)

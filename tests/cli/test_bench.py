@@ -1,16 +1,13 @@
 """`openset bench`: studies, and benchmarks by name."""
 
-from pathlib import Path
-
 import pytest
 
-from openset import bench, runs
+from openset import runs
 from openset.bench import named
 from openset.results import Results
 from tests.bench.made_outputs import made
 from tests.bench.studies import SMALL
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 TREE = b"{kind: sklearn, estimator: sklearn.tree.DecisionTreeClassifier}"
 
 
@@ -44,11 +41,6 @@ def test_a_failing_cell_makes_the_exit_code_one(run, study, tmp_path):
     said = run(*words, code=1, stream="stderr")
     assert "outputs must have head" in said
     assert "model DecisionTreeClassifier, detector vim, seed 0" in said
-
-
-@pytest.mark.parametrize(("name", "n"), [("study.yaml", 15), ("tables.yaml", 96)])
-def test_the_examples_are_valid_studies(name, n):
-    assert len(bench.plan(bench.read(EXAMPLES / name))) == n
 
 
 def test_benchmarks_are_listed_and_described(run):

@@ -12,38 +12,29 @@ BASE = "calibrate", "--known", "val.npz", "-d", "msp"
 FAR = *BASE, "--surrogate", "far.npz"
 
 
-def calibrated(known="val", surrogate="far", **options):
+def calibrated(**options):
+    parts = {"known": Outputs.load("val.npz"), "surrogate": Outputs.load("far.npz")}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return Rejector.calibrate(
-            detectors.MSP().fit(),
-            known=Outputs.load(f"{known}.npz"),
-            surrogate=surrogate and Outputs.load(f"{surrogate}.npz"),
-            **options,
-        )
+        return Rejector.calibrate(detectors.MSP().fit(), **parts, **options)
 
 
 @pytest.mark.parametrize(
     ("words", "options"),
     [
-        ((), {}),
-        (
-            ("--objective", "worst_group", "--alpha", "counts"),
-            {"objective": "worst_group", "alpha": "counts"},
-        ),
-        (
-            ("--objective", "by_cost:missed_unknown=5,confusion=2", "--sets", "0.9"),
-            {"objective": "by_cost:missed_unknown=5,confusion=2", "sets": 0.9},
-        ),
+        ("--alpha counts", {"alpha": "counts"}),
+        ("--objective at_fpr:fpr=0.1", {"objective": "at_fpr", "fpr": 0.1}),
+        ("--sets 0.9", {"sets": 0.9}),
     ],
 )
 def test_options_reach_the_library(run, run_json, tmp_path, words, options):
-    found = run_json(*FAR, *words, "--out", tmp_path / "r")
+    words = *words.split(), "--out", tmp_path / "r"
+    found = run_json(*FAR, *words)
     wanted, saved = calibrated(**options), Rejector.load(tmp_path / "r")
     assert str(saved.threshold) == str(wanted.threshold)
     assert found["report"] == json.loads(json.dumps(wanted.report.to_dict()))
     assert found["sets"] == (wanted.sets and wanted.sets.to_dict())
-    text = " ".join(run(*FAR, *words, "--out", tmp_path / "r").split())
+    text = " ".join(run(*FAR, *words).split())
     for name, _ in wanted.report.summary:
         assert name.split(",")[0] in text
     assert f"{wanted.report.rates.tpr:.1%}" in text

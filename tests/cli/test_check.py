@@ -32,11 +32,3 @@ def test_detectors_are_listed_with_their_facts(run, run_json):
     text, found = run("detectors"), run_json("detectors")
     assert [one["name"] for one in found] == detectors.names()
     assert all(one["name"] in text and one["paper"] for one in found)
-
-
-def test_a_report_is_written_beside_what_it_shows(run, files, tmp_path):
-    pytest.importorskip("jinja2", reason="the extra report")
-    for words in ([files / "test"], [files / "test/scores-msp.npz"]):
-        out = tmp_path / "report.html"
-        assert f"wrote {out}" in run("report", *words, "--out", out)
-        assert "<html" in out.read_text()

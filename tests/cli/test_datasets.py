@@ -26,9 +26,3 @@ def test_json_has_the_whole_list_or_one(run_json, tmp_path):
     assert one in records
     assert (one["n_classes"], one["here"], one["how"]) == (200, False, "download")
     assert one["from"].startswith("https://data.caltech.edu/")
-
-
-def test_one_data_set_says_which_file_goes_where(run, tmp_path):
-    text = run("datasets", "cub", "--root", tmp_path)
-    assert text.startswith("cub: bird species")
-    assert str(tmp_path / "cub" / "CUB_200_2011.tgz") in text.replace("\n", "")

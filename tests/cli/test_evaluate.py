@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -76,12 +77,8 @@ def test_several_files_are_sketched_as_one_set(run, run_json, tmp_path):
 @pytest.mark.parametrize("name", ["all", ""])
 def test_a_group_takes_no_other_name(name, run_json, tmp_path):
     scores = Scores.load(SCORES)
-    renamed = Scores(
-        labels=scores.labels,
-        predicted=scores.predicted,
-        known=scores.known,
-        groups=np.where(scores.groups == "far", name, scores.groups),
-    ).save(tmp_path / "named.npz")
+    groups = np.where(scores.groups == "far", name, scores.groups)
+    renamed = replace(scores, groups=groups).save(tmp_path / "named.npz")
     found = run_json("evaluate", renamed, "--groups")
     assert {*found} == {"all", "near", "group all" if name else "no group"}
     assert found["all"]["n_unknown"] == scores.n_unknown

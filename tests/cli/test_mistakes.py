@@ -108,7 +108,6 @@ MISTAKES = {
     "calibrate --run missing --out r": "no such file: missing/outputs/train.npz",
     "calibrate --out r --known far.npz --surrogate val.npz": "swapped",
     "calibrate --out r --known val.npz -d msp -d energy": "--surrogate must be",
-    "calibrate --out . --known val.npz --surrogate far.npz -d msp": "new folder",
     "calibrate --out r --known val.npz --objective at_tpr:fpr=1": "one of tpr",
     "calibrate --out r --known train.npz --train train.npz --surrogate far.npz": (
         "got 300 of 300 known"
@@ -117,7 +116,6 @@ MISTAKES = {
     "export rejector --out same.onnx --model same.onnx": "another file than those",
     "serve rejector --invalid maybe": "'maybe' is not one of 'error', 'reject'",
     "protocols holdout 10 --known 6 --unknown 4 --out x.txt": "a .json file",
-    "protocols show imagenot": "one of 'mnist'",
     "protocols show draws.json 3": "SPLIT must be one of '0', got '3'",
     "train": "--data must be given",
     "train --data digits --pretrained --weights w.pth": "exclude each other",
@@ -136,10 +134,8 @@ MISTAKES = {
     "bench study.yaml": "--out must be given",
     "bench study.yaml -d msp": "are for a named benchmark",
     "bench study.yaml --out x --shard 2": "--shard must be I/N",
-    "bench study.yaml --out x --backend cloud": "'cloud' is not one of",
     "bench cifar10": "one of 'cifar+10'",
     "bench openood:cifar10 --out x": "--outputs must be given",
-    "bench openood:cifar10 --outputs x": "--out must be given",
     "reproduce openauc-table9": "one of 'openauc-table1'",
     "demo --out scores.npz": "'--out'",
 }

@@ -44,14 +44,6 @@ def test_a_file_is_shown_as_a_whole_or_one_by_its_number(run, tmp_path):
     assert Protocol.from_json(text) == draws[1]
 
 
-def test_names_are_no_markup(run, tmp_path):
-    for repeats in ((), ("--repeats", 3)):
-        words = "[bold]cat,[red]dog,fox", "--known", 1, "--unknown", 1, *repeats
-        path = tmp_path / "[red]draws.json"
-        text = run("protocols", "holdout", *words, "--out", path)
-        assert all(one in text for one in ("[bold]cat", "[red]dog", f"wrote {path}"))
-
-
 @pytest.mark.parametrize(
     ("words", "expected"),
     [

@@ -43,7 +43,7 @@ suppress_warnings = ["config.cache"]
 nitpicky = True  # of full names; classes in signatures are mostly those of others
 nitpick_ignore_regex = [("py:class", ".*"), ("py:.*", r"\w+(\.\w+)?")]
 default_role = "code"
-myst_enable_extensions = ["dollarmath", "attrs_inline", "colon_fence"]
+myst_enable_extensions = ["dollarmath", "attrs_inline", "colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 autodoc_member_order = "bysource"

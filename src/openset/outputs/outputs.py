@@ -61,7 +61,7 @@ class Outputs:
         and (C,). Detectors that change features before the last layer need them.
     input_step
         How the inputs were perturbed along a gradient before the network saw them, in
-        words; empty if they were not. :func:`openset.train.extract` sets it. A
+        words; empty if they were not. :func:`openset.extract.extract` sets it. A
         rejector refuses outputs of another step than that of its calibration.
     invalid
         What to do with *invalid* samples: those with NaN, and those with several logits

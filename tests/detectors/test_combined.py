@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import rankdata
 
 from openset import Outputs, detectors
-from openset.detectors import Combined, Fitted, combine
-from tests.extras import torch
+from openset.detectors import Combined, combine
 
 WEIGHT = np.random.default_rng(0).normal(size=(4, 8))
 
@@ -84,67 +83,6 @@ def test_a_combination_is_the_weighed_sum_of_ranks():
         for w, one, r in zip((0.2, 0.8), parts, reference, strict=True)
     )
     np.testing.assert_allclose(both.known(new), expected)
-
-
-def test_without_logits_the_first_part_names_the_class():
-    train, new = (
-        Outputs(features=one.features, labels=one.labels)
-        for one in (drawn(60, seed=1), drawn(200, seed=2))
-    )
-    nno, osnn = (
-        detectors.make(name).fit(train).score(new).predicted for name in ("nno", "osnn")
-    )
-    assert (nno != osnn).any()
-    for parts, expected in ((["nno", "osnn"], nno), (["osnn", "nno"], osnn)):
-        found = together(parts, train).score(new).predicted
-        np.testing.assert_array_equal(found, expected)
-
-
-def test_it_is_saved_without_pickle(tmp_path):
-    train, new = drawn(300, seed=1), drawn(50, seed=2)
-    fitted = together(["msp", ("postmax", {"norm": "l1"})], train)
-    again = Fitted.load(fitted.save(tmp_path / "both.npz"))
-    assert again.detector == fitted.detector
-    np.testing.assert_array_equal(again.known(new), fitted.known(new))
-
-
-def dtypes(outputs, dtype):
-    return Outputs(
-        logits=torch.asarray(np.array(outputs.logits), dtype=dtype),
-        features=torch.asarray(np.array(outputs.features), dtype=dtype),
-        labels=outputs.labels,
-    )
-
-
-def test_parts_of_one_kind_do_not_take_each_others_distances():
-    train, new = drawn(300, seed=1), drawn(50, seed=2)
-    recipes = [
-        ("mahalanobis", {}),
-        ("mahalanobis", {"normalize": True}),
-        ("rmds", {"normalize": True}),
-        ("rmds", {}),
-    ]
-    parts = [detectors.make(name, **params).fit(train) for name, params in recipes]
-    expected = np.mean(
-        [rank(one.known(new), one.known(drawn(200, seed=9))) for one in parts],
-        axis=0,
-    )
-    fitted = together(recipes, train)
-    np.testing.assert_allclose(fitted.known(new), expected)
-    np.testing.assert_allclose(fitted.known(new, batch_size=7), expected)
-
-
-@pytest.mark.parametrize("fitted_in", [torch.float32, torch.float64])
-@pytest.mark.parametrize("scored_in", [torch.float32, torch.float64])
-def test_it_scores_in_another_dtype_than_it_was_fitted_in(fitted_in, scored_in):
-    train, new = drawn(200, seed=1), drawn(50, seed=2)
-    parts = ["knn", "mahalanobis"]
-    fitted = together(parts, dtypes(train, fitted_in))
-    fitted = fitted.to(dtypes(new, scored_in).logits)
-    expected = together(parts, train).known(new)
-    np.testing.assert_allclose(
-        fitted.known(dtypes(new, scored_in)), expected, atol=1e-3
-    )
 
 
 def test_ranks_of_the_reference_are_its_ranks():

@@ -12,7 +12,6 @@ from openset.detectors import (
     KNN,
     MSP,
     NCI,
-    Combined,
     Detector,
     Mahalanobis,
     ReAct,
@@ -29,28 +28,12 @@ def outputs():
     return split(50)
 
 
-def test_a_combination_predicts_classes_if_its_first_part_does():
-    assert Mahalanobis().predicts_classes
-    assert not KNN().predicts_classes
-    assert Combined(parts=["mahalanobis", "knn"]).predicts_classes
-    assert not Combined(parts=["knn", "mahalanobis"]).predicts_classes
-
-
 def test_unknown_samples_in_fitting_are_counted(outputs):
     labels = np.array(outputs.labels)
     labels[[3, 9]] = -1
     train = Outputs(logits=outputs.logits, labels=labels)
     with pytest.raises(ValueError, match="known samples only, got 2 with label -1"):
         MSP().fit(train)
-
-
-def test_missing_needs_are_named_with_the_remedy(outputs):
-    headless = Outputs(features=outputs.features, logits=outputs.logits)
-    with pytest.raises(ValueError, match=r"must have head, got none\. Give Outputs\("):
-        ReAct().fit(headless)
-    unbiased = Outputs(features=outputs.features, weight=outputs.weight)
-    with pytest.raises(ValueError, match=r"must have head, got none\. Give Outputs\("):
-        ReAct().fit(unbiased)
 
 
 @pytest.mark.parametrize("detector", [KNN(k=3), KNN(k=3, bank=45), Mahalanobis()])
@@ -77,18 +60,6 @@ def test_an_infinite_training_feature_is_named_in_fitting(name, outputs):
     params = {"k": 5} if name == "knn" else {}
     with pytest.raises(ValueError, match=r"\.fit: features must be finite.* row 3\."):
         make(name, **params).fit(train)
-
-
-def test_a_masked_class_is_no_fault_of_the_training_set():
-    outputs = split(60)
-    logits = np.concatenate([outputs.logits, np.full((60, 1), -np.inf)], axis=1)
-    train = Outputs(logits=logits, features=outputs.features, labels=outputs.labels)
-    with (
-        pytest.raises(ValueError, match="logits must be finite"),
-        np.errstate(all="ignore"),
-    ):
-        make("openmax").fit(train)  # measures distances between logits
-    assert np.isfinite(make("postmax").fit(train).known(train)).all()
 
 
 def test_a_subclass_is_registered_as_its_statement_says(monkeypatch):
@@ -188,38 +159,6 @@ def test_a_last_layer_that_does_not_fit_the_logits_is_warned_of(detector):
     ):
         with pytest.warns(UserWarning, match=r"fit: features, weight and bias do not"):
             detector.fit(Outputs(logits=logits, **arrays, **wrong))
-
-
-def test_a_cosine_classifier_is_warned_of_until_its_features_have_length_1():
-    rng = np.random.default_rng(0)
-    features, weight = np.abs(rng.normal(size=(90, 12))), rng.normal(size=(3, 12))
-    units, rows = (
-        array / np.linalg.norm(array, axis=1, keepdims=True)
-        for array in (features, weight)
-    )
-    given = {"logits": 16 * units @ rows.T, "labels": np.arange(90) % 3}
-    with pytest.warns(UserWarning, match=r"cosine classifier, features and weights of"):
-        ReAct().fit(
-            Outputs(**given, features=features, weight=weight, bias=np.zeros(3))
-        )
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ReAct().fit(Outputs(**given, features=units, weight=rows, bias=np.zeros(3)))
-
-
-def test_mapped_files_are_compared_with_the_last_layer_too(tmp_path):
-    rng = np.random.default_rng(0)
-    arrays = {
-        "logits": rng.normal(size=(90, 3)),
-        "features": rng.normal(size=(90, 12)),
-        "labels": np.arange(90) % 3,
-        "weight": rng.normal(size=(3, 12)),
-        "bias": np.zeros(3),
-    }
-    mapped = Outputs.load(Outputs(**arrays).save(tmp_path / "train"))
-    assert isinstance(mapped.features, np.memmap)
-    with pytest.warns(UserWarning, match=r"weight and bias do not fit the logits"):
-        ReAct().fit(mapped)
 
 
 def test_nan_in_a_memory_mapped_head_is_found(tmp_path):

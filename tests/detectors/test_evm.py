@@ -82,27 +82,11 @@ def test_every_training_sample_is_covered():
     assert everyone.state["vectors"].shape[0] == len(TRAIN)
 
 
-def test_far_samples_are_ranked_where_the_probability_is_zero():
-    fitted = EVM().fit(TRAIN)
-    far = Outputs(features=[[1e3, 0.0], [1e4, 0.0], [1e5, 0.0]])
-    assert fitted.probability(far).tolist() == [0, 0, 0]
-    assert (np.diff(fitted.known(far)) < 0).all()
-
-
 def test_a_sample_on_an_extreme_vector_is_known_without_bound():
     train = Outputs(features=[[-4.0], [-3.0], [3.0], [4.0]], labels=[0, 0, 1, 1])
     fitted = EVM(cover=1.0).fit(train)  # every sample is an extreme vector
     np.testing.assert_array_equal(fitted.known(train), np.full(4, np.inf))
     np.testing.assert_array_equal(fitted.probability(train), np.ones(4))
-
-
-def test_one_other_sample_makes_a_step_that_still_ranks():
-    train = Outputs(features=[[0.0], [4.0]], labels=[0, 1])
-    fitted = EVM().fit(train)
-    new = Outputs(features=[[0.5], [1.0], [-3.0], [-5.0]])
-    known = fitted.known(new)
-    assert (np.diff(known) < 0).all()
-    np.testing.assert_allclose(fitted.probability(new), [1, 1, 0, 0])
 
 
 def test_samples_of_two_classes_in_one_place_are_no_extreme_vectors():

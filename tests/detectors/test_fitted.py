@@ -8,18 +8,15 @@ import pytest
 import threadpoolctl
 from numpy.testing import assert_allclose, assert_array_equal
 
-from openset import ArtefactError, InvalidSamplesError, Outputs, _xp
+from openset import ArtefactError, InvalidSamplesError, Outputs
 from openset.detectors import (
     KNN,
     MSP,
     Batch,
     Energy,
-    Entropy,
     Fitted,
-    Mahalanobis,
     MaxLogit,
     OpenMax,
-    ReAct,
     make,
     score_all,
 )
@@ -33,13 +30,6 @@ from openset.testing import in_library
 @pytest.fixture
 def outputs():
     return split(50)
-
-
-def test_known_refuses_nan():
-    infinite = Outputs(logits=[[0.0, 1.0], [np.inf, 0.0]])
-    words = "free of NaN, got NaN for 1 samples, first in row 1"
-    with np.errstate(invalid="ignore"), pytest.raises(ValueError, match=words):
-        Entropy().fit(infinite).known(infinite)
 
 
 def test_a_method_without_a_probability_says_so(outputs):
@@ -74,18 +64,6 @@ def test_outputs_of_another_library_are_refused_with_the_remedy(outputs):
         fitted.known(in_library(outputs, torch))
 
 
-def test_a_file_that_is_no_fit_is_refused(outputs, tmp_path):
-    path = tmp_path / "other.npz"
-    np.savez(path, recipe=np.array(json.dumps({"kind": "x", "schema": 1})))
-    with pytest.raises(ArtefactError, match=r"must be an openset\.Fitted of schema 1"):
-        Fitted.load(path)
-    np.savez(path, logits=np.ones(3))
-    with pytest.raises(ArtefactError, match="holds no detector"):
-        Fitted.load(path)
-    with pytest.raises(ValueError, match=r"must be one of '\.npz'"):
-        MSP().fit(outputs).save(tmp_path / "fitted.pkl")
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -103,18 +81,6 @@ def test_a_file_of_another_version_is_refused(change, message, outputs, tmp_path
     np.savez(path, **arrays | {"recipe": np.array(json.dumps(recipe))})
     with pytest.raises(ArtefactError, match=message):
         Fitted.load(path)
-
-
-def test_numbers_of_numpy_are_kept_as_pythons(outputs, tmp_path):
-    recipe = KNN(k=np.int64(3), seed=np.int32(1))
-    assert repr(recipe) == repr(KNN(k=3, seed=1))
-    single = split(50, dtype=np.float32)
-    fitted = MSP(temperature=np.float64(1.5)).fit(single)  # once it lifted the dtype
-    again = Fitted.load(fitted.save(tmp_path / "msp.npz"))
-    assert_array_equal(again.known(single), fitted.known(single))
-    assert_array_equal(
-        MSP(temperature=1.5).fit(single).known(single), again.known(single)
-    )
 
 
 @pytest.mark.parametrize("value", [np.ones((3, 4)), "train.npz", None])
@@ -138,34 +104,6 @@ def test_classes_in_another_order_than_in_fitting_are_refused(outputs):
             use(named("a", "c", "b", "d"))
 
 
-def test_reductions_are_computed_once_for_all_detectors(outputs, monkeypatch):
-    calls = []
-    real = _xp.exp_sum_without
-
-    def counted(*args):
-        calls.append(1)
-        return real(*args)
-
-    monkeypatch.setattr(_xp, "exp_sum_without", counted)
-    fitted = [kind().fit(outputs) for kind in (MSP, MaxLogit, Energy)]
-    score_all(fitted, outputs, batch_size=25)
-    assert len(calls) == 2  # one for each batch
-
-
-def test_each_detector_of_feature_only_outputs_predicts_for_itself(outputs):
-    alone = Outputs(features=outputs.features, labels=outputs.labels)
-    fitted = [Mahalanobis().fit(outputs), ReAct().fit(outputs)]
-    scores = score_all(fitted, alone, batch_size=20)
-    assert_array_equal(scores["mahalanobis"].predicted, outputs.labels)
-    assert_array_equal(scores["react"].predicted, outputs.logits.argmax(axis=1))
-
-
-@pytest.mark.parametrize("value", [[MSP()], {"a": MSP()}, MSP(), None])
-def test_what_is_not_fitted_is_named(value, outputs):
-    with pytest.raises(TypeError, match="score_all: fitted must be several fitted"):
-        score_all(value, outputs)
-
-
 def test_some_rows_have_the_scores_of_outputs_with_these_rows_alone(outputs):
     fitted = [MSP().fit(outputs), KNN(k=3).fit(outputs)]
     rows = np.array([3, 0, *range(7, 30)])
@@ -175,13 +113,6 @@ def test_some_rows_have_the_scores_of_outputs_with_these_rows_alone(outputs):
         assert_array_equal(found[name].known, scores.known)
         assert_array_equal(found[name].labels, scores.labels)
         assert_array_equal(found[name].predicted, scores.predicted)
-
-
-def test_batches_of_a_temperature_are_shared(outputs):
-    batch = Batch(outputs)
-    assert batch.tempered(1) is batch
-    assert batch.tempered(2.0) is batch.tempered(2.0)
-    assert_allclose(batch.tempered(2.0).logits, outputs.logits / 2)
 
 
 def test_the_mass_of_other_classes_is_not_lost_in_its_logarithm():
@@ -197,38 +128,6 @@ def test_logits_and_features_are_computed_in_the_wider_dtype():
     assert Batch(mixed).logits.dtype == np.float64
     half = Outputs(logits=np.ones((2, 3), dtype=np.float16))
     assert Batch(half).logits.dtype == np.float32
-
-
-@pytest.mark.parametrize("dtype", [">f8", np.longdouble])
-def test_wide_numbers_of_any_kind_are_computed_in_float64(dtype, outputs):
-    wide = Outputs(logits=outputs.logits.astype(dtype), labels=outputs.labels)
-    assert working_dtype(wide) == np.float64
-    assert_array_equal(MSP().fit(wide).known(wide), MSP().fit(outputs).known(outputs))
-
-
-def test_float32_is_scored_in_float32_without_a_copy():
-    logits = np.ones((2, 3), dtype=np.float32)
-    outputs = Outputs(logits=logits)
-    assert np.shares_memory(Batch(outputs).logits, outputs.logits)
-
-
-def test_nan_in_a_memory_map_is_named_by_its_row_of_the_file(outputs, tmp_path):
-    folder = outputs.save(tmp_path / "some")
-    features = np.array(outputs.features)
-    features[[4, 6, 8], 2] = np.nan
-    np.save(folder / "features.npy", features)
-    mapped = Outputs.load(folder)
-    for rows, found in (
-        (None, (4, 6, 8)),
-        (slice(5, 9), (6, 8)),
-        (np.array([1, 8, 6]), (8, 6)),
-        (features[:, 0] == features[6, 0], (6,)),
-    ):
-        named = found[0]
-        with pytest.raises(ValueError, match=f"first in row {named}$") as e:
-            Batch(mapped, rows).features  # noqa: B018
-        assert e.value.rows == found
-    assert_array_equal(Batch(mapped, slice(9, 12)).features, features[9:12])
 
 
 @pytest.mark.parametrize("size", [0, -1, 2.5])

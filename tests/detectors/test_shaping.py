@@ -14,16 +14,6 @@ from openset.testing import example_outputs as split
 from tests.extras import torch
 
 
-def head(outputs):
-    weight, bias = (torch.tensor(np.array(a)) for a in (outputs.weight, outputs.bias))
-    return lambda maps: maps.flatten(1) @ weight.T + bias
-
-
-def maps(outputs):
-    """Give features as the one-pixel feature maps pytorch-ood works on."""
-    return torch.tensor(np.array(outputs.features))[:, :, None, None]
-
-
 def test_react_cuts_at_the_percentile_of_all_training_features():
     train, test = split(40), split(10, seed=3)
     cut = np.percentile(train.features, 70)
@@ -33,14 +23,6 @@ def test_react_cuts_at_the_percentile_of_all_training_features():
     fitted = ReAct(percentile=70).fit(train)
     assert float(fitted.state["clip"]) == cut
     assert_allclose(fitted.score(test).known, expected)
-
-
-def test_react_agrees_with_pytorch_ood(pytorch_ood):
-    train, test = split(40), split(10, seed=3)
-    other = pytorch_ood.ReAct(lambda x: x, head(train), percentile=0.9)
-    other.fit_feature_maps(maps(train), torch.tensor(np.array(train.labels)))
-    theirs = -other.predict_feature_maps(maps(test))
-    assert_allclose(ReAct().fit(train).score(test).known, theirs, rtol=1e-6)
 
 
 def test_as_many_entries_survive_as_documented():
@@ -65,13 +47,6 @@ def test_scale_equals_sending_the_stretched_features_through_the_head(percentile
     assert_allclose(actual, expected)
 
 
-def test_scale_agrees_with_pytorch_ood(pytorch_ood):
-    outputs = split(20)
-    other = pytorch_ood.SCALE(lambda x: x, head(outputs), percentile=0.85)
-    theirs = -other.predict_feature_maps(maps(outputs))
-    assert_allclose(SCALE().fit(outputs).score(outputs).known, theirs, rtol=1e-6)
-
-
 def signed(values):
     """One sample with the given features and a head of two classes."""
     features = np.array([values])
@@ -83,42 +58,6 @@ def signed(values):
         weight=weight,
         bias=np.zeros(2),
     )
-
-
-def test_scale_with_relu_takes_its_factor_from_the_positive_part():
-    outputs = signed([4.0, 2.0, -5.0, -6.0])
-    actual = SCALE(percentile=75, relu=True).fit(outputs).score(outputs).known
-    r = np.exp(6.0 / 4.0)
-    assert_allclose(actual, logsumexp(r * outputs.logits))
-
-
-@pytest.mark.parametrize("detector", [SCALE(), ASH(), ASH(variant="b")])
-def test_a_zero_vector_scores_the_energy_of_the_bias(detector):
-    outputs = split(8)
-    zero = Outputs(
-        features=np.zeros((1, outputs.features.shape[1])),
-        logits=outputs.bias[None, :],
-        labels=[-1],
-    )
-    actual = detector.fit(outputs).score(zero).known
-    assert_allclose(actual, logsumexp(outputs.bias))
-
-
-@pytest.mark.parametrize("detector", [SCALE(), ASH(), ASH(variant="b")])
-def test_a_zero_vector_changes_nothing_for_others(detector):
-    outputs = split(8)
-    features = np.maximum(outputs.features - 0.4, 0)  # some are zero
-    features[1] *= 0.01  # and some sum to less than one
-    assert (features == 0).any(axis=1).all()
-
-    def scored(rows):
-        logits = rows @ outputs.weight.T + outputs.bias
-        return detector.fit(outputs).known(Outputs(features=rows, logits=logits))
-
-    zero = np.zeros((1, features.shape[1]))
-    together = scored(np.concatenate([features[:4], zero, features[4:]]))
-    assert_allclose(np.delete(together, 4), scored(features))
-    assert_allclose(together[4], logsumexp(outputs.bias))
 
 
 def slow_ash(f, outputs, k, variant):
@@ -141,47 +80,6 @@ def test_ash_equals_a_loop_over_samples(variant, percentile, rng):
     expected = [slow_ash(f, outputs, k, variant) for f in features]
     fitted = ASH(variant=variant, percentile=percentile).fit(outputs)
     assert_allclose(fitted.score(tied).known, expected)
-
-
-@pytest.mark.parametrize("variant", ["s", "p", "b"])
-def test_ash_agrees_with_pytorch_ood(variant, pytorch_ood):
-    outputs = split(20)
-    other = pytorch_ood.ASH(
-        lambda x: x, head(outputs), variant=f"ash-{variant}", percentile=0.9
-    )
-    theirs = -other.predict_feature_maps(maps(outputs))
-    actual = ASH(variant=variant).fit(outputs).score(outputs).known
-    assert_allclose(actual, theirs, rtol=1e-6)
-
-
-def test_ash_with_relu_drops_negative_features():
-    outputs = signed([4.0, 2.0, -5.0, -6.0])
-    cut = signed([4.0, 2.0, 0.0, 0.0])
-    actual = ASH(percentile=25, relu=True).fit(outputs).score(outputs).known
-    assert_allclose(actual, ASH(percentile=25).fit(cut).score(cut).known)
-
-
-def test_nan_in_a_memory_mapped_head_is_found(tmp_path):
-    outputs = split(8)
-    weight = np.array(outputs.weight)
-    weight[0, 0] = np.nan
-    folder = outputs.save(tmp_path / "outputs")
-    np.save(folder / "weight.npy", weight)
-    with pytest.raises(ValueError, match=r"ReAct\.fit: weight must be free of NaN"):
-        ReAct().fit(Outputs.load(folder))
-
-
-@pytest.mark.parametrize("asarray", [np.asarray, torch.asarray])
-def test_a_fit_keeps_its_own_copy_of_the_head(asarray):
-    outputs = split(8)
-    features, weight, bias = (
-        asarray(np.array(a)) for a in (outputs.features, outputs.weight, outputs.bias)
-    )
-    mine = Outputs(features=features, labels=outputs.labels, weight=weight, bias=bias)
-    fitted = ASH().fit(mine)
-    before = fitted.score(mine).known
-    weight[:] = 0
-    assert_array_equal(fitted.score(mine).known, before)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -240,11 +138,6 @@ def test_lts_equals_a_loop_over_samples(test, percentile, pytorch_ood):
     assert_allclose(actual, -other.predict_features(tensor(mixed.features)))
 
 
-def test_lts_keeps_the_logits_of_a_sample_without_positive_features():
-    outputs = Outputs(features=[[-1.0, 0.0]], logits=[[1.0, 2.0]])
-    assert_allclose(LTS().fit().known(outputs), logsumexp([1.0, 2.0]))
-
-
 @pytest.mark.parametrize("percentile", [0.5, 30, 70, 90])
 def test_dice_equals_a_loop_over_weights(train, test, percentile, pytorch_ood):
     contribution = train.weight * train.features.mean(axis=0)
@@ -260,17 +153,6 @@ def test_dice_equals_a_loop_over_weights(train, test, percentile, pytorch_ood):
         None, tensor(train.weight), tensor(train.bias), percentile / 100
     ).fit_features(tensor(train.features), tensor(train.labels))
     assert_allclose(actual, -other.predict_features(tensor(test.features)), rtol=1e-6)
-
-
-def test_dice_leaves_out_a_contribution_at_the_percentile():
-    ones, weight = np.ones((3, 5)), np.array([[1.0, 2.0, 3.0, 4.0, 5.0]])
-    train = Outputs(features=ones, weight=weight, bias=np.zeros(1))
-    assert_array_equal(DICE(percentile=50).fit(train).known(train), [4 + 5] * 3)
-
-
-def test_dice_without_sparsity_is_the_energy(train, test):
-    expected = logsumexp(test.logits, axis=1)
-    assert_allclose(DICE(percentile=0).fit(train).known(test), expected)
 
 
 def test_percentiles_must_be_in_order():

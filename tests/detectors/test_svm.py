@@ -41,15 +41,6 @@ def sklearn_scores(train, new, *, cost, gamma, nu):
     return np.stack(columns, axis=1)
 
 
-def test_gamma_is_one_over_the_variance_of_the_features():
-    fitted = PISVM().fit(TRAIN)
-    expected = 1 / TRAIN.features.var(axis=0).sum()
-    assert float(fitted.state["gamma"]) == pytest.approx(expected)
-    small = Outputs(features=TRAIN.features / 100, labels=TRAIN.labels)
-    fitted = PISVM().fit(small)
-    assert float(fitted.state["gamma"]) == pytest.approx(1e4 * expected)
-
-
 def slow_tail(values, size):
     """Weibull law of the smallest values, the least of them at 1."""
     tail = np.sort(values)[:size]
@@ -103,27 +94,6 @@ def test_a_gate_of_nought_is_shut_for_a_probability_of_nought():
     assert (alone < loc).all()
     assert (own > fitted.state["inclusion"][2]).any()  # the gate alone shuts it out
     assert fitted.known(new).tolist() == [-math.inf]
-
-
-@pytest.mark.parametrize("detector", [PISVM(), WSVM()])
-def test_far_samples_are_less_known_and_classes_are_found(detector):
-    fitted = detector.fit(TRAIN)
-    assert fitted.known(FAR).max() < np.quantile(fitted.known(NEW), 0.2)
-    assert np.mean(fitted.score(NEW).predicted == NEW.labels) > 0.85
-
-
-@pytest.mark.parametrize("kind", [PISVM, WSVM])
-def test_degenerate_features_have_a_documented_answer(kind):
-    with pytest.raises(
-        ValueError, match=f"{kind.__name__}.fit: samples must be of at least two"
-    ):
-        kind().fit(Outputs(features=[[0.0], [1.0]], labels=[0, 0]))
-    constant = Outputs(features=np.ones((6, 2)), labels=[0, 0, 0, 1, 1, 1])
-    known = kind().fit(constant).known(constant)
-    assert np.unique(known).size == 1  # nothing tells these samples apart
-    assert float(kind().fit(constant).state["gamma"]) == 1
-    two = Outputs(features=[[0.0], [1.0]], labels=[4, 7])
-    assert kind().fit(two).score(two).predicted.tolist() == [4, 7]
 
 
 @pytest.mark.parametrize("detector", [PISVM(), WSVM()])

@@ -80,12 +80,6 @@ def test_weiper_perturbs_weights_by_a_share_of_their_length(train):
     assert len(np.unique(weight[:, 0, 0])) == 5
 
 
-def test_weiper_does_not_depend_on_the_size_of_its_blocks(train, test, monkeypatch):
-    whole = WeiPer(repeats=7).fit(train).known(test)
-    monkeypatch.setattr("openset.detectors.weiper._BLOCK", 1)
-    assert_allclose(WeiPer(repeats=7).fit(train).known(test), whole)
-
-
 def test_weiper_draws_training_samples_and_predicts_from_features(train, test):
     fits = [WeiPer(repeats=3, max_samples=50, seed=s).fit(train) for s in (0, 0, 1)]
     known = [fitted.known(test) for fitted in fits]

@@ -195,23 +195,6 @@ def test_the_consensus_is_calibrated_saved_and_loaded(tmp_path):
     np.testing.assert_array_equal(again.predict(surrogate), rejector.predict(surrogate))
 
 
-def test_a_member_that_is_upside_down_is_left_out():
-    known, surrogate = drawn({"a": (-3, 2), "b": (-3, 2)})
-    fitted = [column(0, "msp"), column(1, "rmds")]
-    choice = selection.choose(fitted, known=known, surrogate=surrogate)
-    assert (choice.name, list(choice.weights)) == ("rmds", ["rmds"])
-
-
-def test_the_weight_of_the_known_side_is_a_half_unless_given():
-    known, surrogate = drawn({"a": (1, 2), "b": (1, 2)})
-    for given, used in ((0.5, 0.5), (0.3, 0.3), ("counts", 1 / 3)):
-        choice = selection.choose(
-            [column(0)], known=known, surrogate=surrogate, alpha=given
-        )
-        assert choice.alpha == pytest.approx(used)
-        assert choice.reason == ""  # of one there is nothing to choose
-
-
 def test_what_cannot_be_chosen_from_is_refused():
     known, surrogate = drawn({"a": (3, 0)})
     both = {"one": column(0), "two": column(1)}

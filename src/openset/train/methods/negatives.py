@@ -27,10 +27,12 @@ class WithNegatives(Method, register=False):
     def check(self, caller: str, network: Network) -> None:
         """Raise for a ratio of 0."""
         _check.number(caller, "ratio", self.ratio, low=0, open_low=True)
+        # Plain integers: n_negatives may be compiled.
+        self.per, self.each = _check.fraction(self.ratio).as_integer_ratio()
 
     def n_negatives(self, n: int) -> int:
         """Return the number of negatives for n known samples, rounded up."""
-        return -int(-n * _check.fraction(self.ratio) // 1)
+        return -(-n * self.per // self.each)
 
     def loss(
         self,

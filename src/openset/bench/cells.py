@@ -41,7 +41,7 @@ def make(tasks: Sequence[Task], place: Place) -> Errors:
     Returns the error of each that failed, by its id.
     """
     errors: Errors = {}
-    left = [one for one in tasks if one.id not in runs.finished(place.run)]
+    left = [one for one in tasks if not place.file("cells", one).exists()]
     ids = (one.id for one in left)
     with recording(errors, *ids), prepared(place, tasks[0].key):
         scorer = _Scorer(tasks[0], place)
@@ -99,11 +99,9 @@ class _Scorer:
             return known
         if kind == "protocol":
             other = self.scores("surrogate")
-        elif self.fitted is None:
-            rule = (
-                f"protocol or none for the score {PUBLISHED!r}: made-up features did "
-            )
-            _check.fail("calibrate", "surrogate", f"{rule}not pass the network", kind)
+        elif self.fitted is None:  # made-up features did not pass the network
+            rule = f"protocol or none for the score {PUBLISHED!r}"
+            _check.fail("calibrate", "surrogate", rule, kind)
         else:
             made = selection.synthetic(self.need("validation"), kind)
             selection.need_use_of_logits("calibrate", self.fitted.detector, made)
@@ -221,26 +219,17 @@ def _rows(
     `decided` are the scores and the threshold that samples are accepted by.
     """
     plain = [row for row in wanted if row.kind != "operational"]
-    found = evaluate(scores, metrics=plain)
-    values, intervals = dict(found), dict(found.intervals)
+    found = evaluate(scores, metrics=plain).rows()
     if decided is not None:
         # By a published rule decisions are made on margins, whose ranking is not the
         # detector's: only metrics at the threshold are computed from them.
-        at = evaluate(*decided, metrics=[r for r in plain if r.kind == "threshold"])
-        values |= at
-        intervals |= at.intervals
+        at = [row for row in plain if row.kind == "threshold"]
+        found += evaluate(*decided, metrics=at).rows()
     if operation is not None:
-        values["oosa"], intervals["oosa"] = operation.oosa, operation.interval
-    return [
-        {
-            "metric": name,
-            "value": float(value),
-            "low": float(intervals[name].low) if name in intervals else None,
-            "high": float(intervals[name].high) if name in intervals else None,
-            "n": len(scores),
-        }
-        for name, value in values.items()
-    ]
+        span = {"low": operation.interval.low, "high": operation.interval.high}
+        found.append({"metric": "oosa", "value": operation.oosa} | span)
+    names = ("metric", "value", "low", "high")
+    return [{k: row[k] for k in names} | {"n": len(scores)} for row in found]
 
 
 def _summary(done: Any) -> dict[str, Any]:

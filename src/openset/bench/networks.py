@@ -70,6 +70,10 @@ class Place:
         """The folder of the study file."""
         return self.study.base
 
+    def file(self, part: str, task: Any) -> Path:
+        """Return the file of a cell in one of the folders."""
+        return self.run / part / f"{task.id}.json"
+
     def of(self, network: Network) -> Path:
         """Return the folder of a network's outputs."""
         if network.saved is not None:

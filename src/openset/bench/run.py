@@ -107,18 +107,13 @@ def run(
         name, text = f"study{Path(study).suffix}", Path(study).read_bytes()
         study = read(study)
     keys = dict.fromkeys((study.headline, *study.metrics))
-    found = [(key, metrics.get(key)) for key in keys]
     place = Place(
         study=study.at(study.base.resolve()),
         run=Path(out).resolve(),
         root=Path(root or datasets.default_root()).resolve(),
         here=Path.cwd(),
         # A module beside the study is imported by workers: they take its name.
-        metrics=tuple(
-            key if ":" in key else row
-            for key, row in found
-            if row.kind != "operational"
-        ),
+        metrics=tuple(key if ":" in key else metrics.get(key) for key in keys),
     )
     every = plan(study, _drawn(place))
     mine = _part(every, shard)
@@ -130,17 +125,17 @@ def run(
         left = [task for task in mine if task.id not in done]
         for task in left:  # also cells that lack a metric
             for part in ("failed", "cells"):
-                (place.run / part / f"{task.id}.json").unlink(missing_ok=True)
+                place.file(part, task).unlink(missing_ok=True)
         where = {"backend": backend, "jobs": jobs}
         _train(left, place, where)
-        ready = [task for task in left if not _failed(place, task).exists()]
         fits: dict[tuple[Path, str], list[Task]] = {}
-        for task in ready:
-            key = place.of(task.network), task.detector.title
-            fits.setdefault(key, []).append(task)
+        for task in left:
+            if not place.file("failed", task).exists():  # as its network did
+                key = place.of(task.network), task.detector.title
+                fits.setdefault(key, []).append(task)
         groups = list(fits.values())
         for task, *error in _each(cells.make, groups, place, **where):
-            if task.id not in runs.finished(place.run):
+            if not place.file("cells", task).exists():
                 _fail(place, task, *error)
         if shard == (1, 1):
             _conclude(place)
@@ -279,13 +274,9 @@ def _each(
                 yield one, *errors[one.id]
 
 
-def _failed(place: Place, task: Task) -> Path:
-    return place.run / "failed" / f"{task.id}.json"
-
-
 def _fail(place: Place, task: Task, error: str, trace: str) -> None:
     record = {"id": task.id, "key": task.key, "error": error, "traceback": trace}
-    _io.put(_failed(place, task), json.dumps(record, indent=1))
+    _io.put(place.file("failed", task), json.dumps(record, indent=1))
 
 
 def _conclude(place: Place) -> None:

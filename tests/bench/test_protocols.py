@@ -80,13 +80,3 @@ def test_a_protocol_file_is_run_with_the_splits_it_records(tmp_path):
     table = runs.results(tmp_path / "run").where(metric="auroc")
     assert table.column("repeat").tolist() == [0] * 4 + [1] * 4
     assert sum(table.column("n")) == 600
-
-
-def test_published_splits_are_repeats(tmp_path):
-    names = [str(i) for i in range(10)]
-    write(tmp_path / "mnist.npz", names, n=20)
-    entry = "{kind: published, split_of: mnist, splits: [0, 3], data: ./mnist.npz}"
-    run(tmp_path, entry)
-    cells = runs.read_cells(tmp_path / "run")
-    wanted = [protocols.published("mnist", split).known for split in (0, 3)]
-    assert [tuple(map(int, cell.classes)) for cell in cells] == wanted

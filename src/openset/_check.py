@@ -38,12 +38,6 @@ def fail(  # noqa: PLR0917  # in the order of the sentence
     raise error(msg)
 
 
-def must(rule: str, *, caller: str, name: str, got: object, remedy: str = "") -> str:
-    """Build an error message; all errors have this form."""
-    tail = f". {remedy}" if remedy else ""
-    return f"{caller}: {name} must be {rule}, got {got}{tail}"
-
-
 def instance(
     caller: str, name: str, value: object, kind: type, *, rule: str, remedy: str
 ) -> None:

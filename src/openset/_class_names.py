@@ -25,7 +25,6 @@ def numbered(
     caller: str,
     labels: Any,
     predicted: Any,
-    *,
     unknown_label: str | int | None,
     class_names: Sequence[str] | None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[str, ...]]:

@@ -121,9 +121,8 @@ class Outputs:
         }
         fields["labels"] = numbered_labels(labels, fields["classes"])
         for name, given in names.items():
-            fields[name] = (
-                None if given is None else _check.names("Outputs", name, given)
-            )
+            if given is not None:
+                fields[name] = _check.names("Outputs", name, given)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         check_together(self)

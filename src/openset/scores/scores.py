@@ -95,11 +95,7 @@ class Scores:
         _check.same_order("Scores", given | {"groups": groups, "ids": ids})
         if _class_names.is_text(labels):
             labels, predicted, class_names = _class_names.numbered(
-                "Scores",
-                labels,
-                predicted,
-                unknown_label=unknown_label,
-                class_names=class_names,
+                "Scores", labels, predicted, unknown_label, class_names
             )
         elif unknown_label is not None:
             labels = _class_names.with_unknown(
@@ -112,12 +108,11 @@ class Scores:
             "n_classes": n_classes,
             "class_names": class_names,
         }
-        for name, names in (("groups", groups), ("ids", ids)):
-            fields[name] = (
-                None if names is None else _check.names("Scores", name, names)
-            )
         if n_classes is not None:
             fields["n_classes"] = _check.positive_int("Scores", "n_classes", n_classes)
+        for name, names in (("groups", groups), ("ids", ids)):
+            if names is not None:
+                fields[name] = _check.names("Scores", name, names)
         for name, value in fields.items():
             object.__setattr__(self, name, value)
         lengths = {name: column.size for name, column in self._columns().items()}
@@ -136,14 +131,13 @@ class Scores:
         _check.restore(self, state)
 
     def __repr__(self) -> str:
-        groups = (
-            "" if self.groups is None else f", groups={np.unique(self.groups).size}"
-        )
-        ids = "" if self.ids is None else ", with ids"
-        return (
-            f"Scores(n={len(self)}, known={self.n_known}, unknown={self.n_unknown}, "
-            f"classes={self.classes.size}{groups}{ids})"
-        )
+        parts = [f"n={len(self)}, known={self.n_known}, unknown={self.n_unknown}"]
+        parts += [f"classes={self.classes.size}"]
+        if self.groups is not None:
+            parts.append(f"groups={np.unique(self.groups).size}")
+        if self.ids is not None:
+            parts.append("with ids")
+        return f"Scores({', '.join(parts)})"
 
     def __len__(self) -> int:
         return self.labels.size

@@ -119,5 +119,5 @@ def test_samples_of_one_repeat_are_told_by_their_ids(tmp_path):
     for other in "bd":  # in whatever order, or without ids
         for two in ([at["a"], at[other]], [at[other], at["a"]]):
             assert len(stats.read_results(two, "auroc")) == 2
-    with pytest.raises(ValueError, match=r"as .*a_0.npz, got 1 with other ids \('z'\)"):
+    with pytest.raises(ValueError, match=r"as .*a_0.npz, got 1 other ids such as"):
         stats.read_results([at["a"], at["c"]], "auroc")

@@ -65,7 +65,7 @@ class Part(NamedTuple):
         if self.features is None:
             return self
         _check.unmasked(caller, "features", self.features)
-        rows = np.asarray(self.features)
+        rows = _check.owned(np.asarray(self.features), self.features)
         sizes = {"scores": len(self.scores), "features": len(rows)}
         _check.same_length(caller, sizes)
         return self._replace(features=rows)

@@ -1,5 +1,7 @@
 """Any scikit-learn classifier, with an answer for what it does not know."""
 
+from dataclasses import dataclass, field
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -200,6 +202,19 @@ def test_labels_that_do_not_fit_are_refused(words, label, labels):
     y = np.array(labels, dtype=object if -1 in labels and "a" in labels else None)
     with pytest.raises((ValueError, TypeError), match=words):
         model.fit(blobs()[0], y)
+
+
+def test_a_detector_of_ones_own_may_hold_a_list():
+    @dataclass(frozen=True, kw_only=True)
+    class Weighted(detectors.Detector, register=False):
+        weights: list = field(default_factory=lambda: [1.0, 2.0, 1.0])
+
+        def score_batch(self, state, batch):
+            return (batch.logits * np.array(self.weights)).max(axis=1)
+
+    X, y = blobs()
+    model = OpenSetClassifier(LogisticRegression(), detector=Weighted()).fit(X, y)
+    assert model.threshold_.n == (90, 0)
 
 
 def test_a_linear_classifier_is_a_head():

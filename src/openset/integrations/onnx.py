@@ -293,7 +293,6 @@ def _joined(
 ) -> ModelProto:
     """Append the decision to the tensors of a network."""
     kept = [one.name for one in network.graph.output]
-    _need_free_names(network)
     for inner, name in found.items():
         link = f"{_PREFIX}of_{inner}"
         network.graph.node.append(
@@ -316,18 +315,6 @@ def _joined(
     for one in (*graph.input, *graph.output, *graph.initializer):
         one.name = names.get(one.name, one.name)
     return joined
-
-
-def _need_free_names(network: ModelProto) -> None:
-    """Raise if the network already uses the names of the added tensors."""
-    graph = network.graph
-    used = {name for node in graph.node for name in (*node.input, *node.output)}
-    used |= {one.name for one in (*graph.input, *graph.initializer)}
-    taken = [name for name in used if name in _NAMES or name.startswith(_PREFIX)]
-    if taken:
-        rule = f"free of tensors named {', '.join(_NAMES)}"
-        remedy = "Rename them, or export the plain network"
-        _check.fail(_CALLER, "model", rule, ", ".join(sorted(taken)[:5]), remedy)
 
 
 def _describe(model: ModelProto, rejector: Rejector) -> None:

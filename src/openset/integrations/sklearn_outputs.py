@@ -134,27 +134,28 @@ def scored(
 
     Returned are the detectors, the scores by each, and the features scored.
     """
-    parts: dict[Detector, list[Scores]] = {}
+    recipes: list[Detector] = []
+    parts: dict[int, list[Scores]] = {}
     features: list[Any] = []
     for train, held_out in pairs:
         if not parts:
             recipes = recipes_of(detector, train if has_unknowns else None)
-            parts = {one: [] for one in recipes}
-        for one in list(parts):
+            parts = {i: [] for i in range(len(recipes))}
+        for i in list(parts):
             try:
-                parts[one].append(one.fit(train).score(held_out))
+                parts[i].append(recipes[i].fit(train).score(held_out))
             except ValueError as error:
-                if one is recipes[0]:
+                if i == 0:
                     error.add_note(_INPUTS)
                     raise
-                del parts[one]  # of several: it cannot be fitted on these samples
+                del parts[i]  # of several: it cannot be fitted on these samples
         features.append(held_out.features)
-    pooled = {one: Scores.concat(each) for one, each in parts.items()}
+    pooled = {i: Scores.concat(each) for i, each in parts.items()}
     # Of several, those that rank unknowns above known samples are left out.
-    upright = [o for o in pooled if len(pooled) > 1 and auroc(pooled[o]) >= 0.5]
+    upright = [i for i in pooled if len(pooled) > 1 and auroc(pooled[i]) >= 0.5]
     used = upright or list(pooled)
     rows = None if any(one is None for one in features) else np.concatenate(features)
-    return used, [pooled[one] for one in used], rows
+    return [recipes[i] for i in used], [pooled[i] for i in used], rows
 
 
 def joined(fitted: list[Fitted], held_out: list[Scores]) -> tuple[Fitted, Scores]:

@@ -9,9 +9,10 @@ import logging
 import sys
 import traceback
 import warnings
+from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -86,11 +87,6 @@ def _message(error: Exception) -> str:
     return "\n".join([text, *getattr(error, "__notes__", ())])
 
 
-def _show(message: object, *_: Any, **__: Any) -> None:
-    """Show a warning about the user's data, without the place in our code."""
-    warn(f"warning: {message}")
-
-
 def main(words: list[str] | None = None) -> None:
     """Run a command; print errors that users can mend as one line.
 
@@ -103,7 +99,9 @@ def main(words: list[str] | None = None) -> None:
     try:
         # Modules in the current folder can be used: openset score -d my:Margin.
         with _plugins.searching(Path.cwd()), warnings.catch_warnings():
-            warnings.showwarning = _show
+            # Each once, without the place in our code.
+            show = cache(lambda text: warn(f"warning: {text}"))
+            warnings.showwarning = lambda message, *_, **__: show(str(message))
             app(words)
     except MENDABLE as error:
         if {"--verbose", "-v"} & set(words):

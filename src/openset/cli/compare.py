@@ -74,12 +74,12 @@ def command(
         unused = is_study and (columns or unknown_label or higher_is_unknown)
         refuse(unused, "a study has no files of scores to read in another way")
         shown = tested if is_study else metric or [*openset.stats.METRICS]
-        read_file = openset.results.Results.load
-        results = (
-            openset.stats.read_results(paths, shown, **how)
-            if files
-            else (read_file if is_table else openset.runs.results)(first)
-        )
+        if files:
+            results = openset.stats.read_results(paths, shown, **how)
+        elif is_table:
+            results = openset.results.Results.load(first)
+        else:
+            results = openset.runs.results(first)
         _compare_runs(results, shown, tested, settings, as_json=as_json, out=out)
         return
     places = {file.method: file.path for file in files}

@@ -185,18 +185,6 @@ def test_a_file_of_draws_is_a_protocol(tmp_path):
         assert one.spec.protocol == draws[split or 0]
 
 
-@pytest.mark.usefixtures("import_torchvision")
-def test_random_weights_of_a_network_of_others_are_told():
-    data = image_data(side=32)
-    settings = {"data": data, "protocol": last_unknown(data), "method": "softmax"}
-    with pytest.warns(TrainingWarning, match=r"resnet18 starts from random weights"):
-        prepared(Job(network="timm:resnet18", **settings))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        prepared(Job(network="classifier32", **settings))
-        prepared(Job(network="timm:resnet18", pretrained=True, **settings))
-
-
 def test_a_missing_test_part_is_drawn_from_the_training_part_alone():
     rows = np.arange(60)
     data = dataclasses.replace(

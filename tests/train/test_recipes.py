@@ -122,21 +122,6 @@ def test_milestones_move_with_the_length(epochs, milestones):
     assert made.rate(0) == 0.1
 
 
-def test_what_is_said_outright_is_not_shrunk():
-    made = recipe("ceplus", "cifar10", epochs=20, cycle=10, warmup=2)
-    assert (made.cycle, made.warmup) == (10, 2)
-    assert recipe("arpl", epochs=10, milestones=(5,)).milestones == (5,)
-
-
-def test_changes_reach_the_pipeline():
-    made = recipe(
-        "ceplus", "cifar10", n_ops=2, magnitude=15, side=64, padding=8, flip=False
-    )
-    p = made.pipeline
-    assert (p.n_ops, p.magnitude, p.side, p.padding, p.flip) == (2, 15, 64, 8, False)
-    assert p.mean == recipe("ceplus", "cifar10").pipeline.mean
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

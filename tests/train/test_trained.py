@@ -15,7 +15,6 @@ from openset.datasets import cut
 from openset.integrations.torch import OpenSetModule
 from openset.train import Odin, Trained, extract, fit, methods, recipe
 from openset.train.augment import Pipeline
-from openset.train.plan import Spec
 from tests.train.tiny import (
     fit_tiny,
     image_data,
@@ -113,16 +112,6 @@ def test_a_model_of_ones_own_must_be_brought_again(tmp_path):
     wrong = nn.Sequential(nn.Linear(4, 5), nn.ReLU(), nn.Linear(5, 3))
     with pytest.raises(ArtefactError, match="must be weights that fit the network"):
         loaded.model(wrong)
-
-
-@pytest.mark.parametrize("recipe", ["arpl", "ceplus", "torchosr"])
-def test_a_spec_survives_json(recipe):
-    data = image_data()
-    trained = fit_tiny(data, network="osrci", recipe=recipe, epochs=1)
-    spec = Spec.from_json(trained.spec)
-    assert spec.to_json() == trained.spec
-    assert spec == Spec.from_json(json.loads(json.dumps(spec.to_json())))
-    assert isinstance(spec.recipe.milestones, tuple)
 
 
 @pytest.mark.parametrize(

@@ -135,14 +135,13 @@ def _check_loader(loader: Any, *, lists: Sequence[Any]) -> None:
     is_random = isinstance(sampler, RandomSampler | SubsetRandomSampler)
     is_random |= getattr(sampler, "shuffle", False)
     n = getattr(sampler, "total_size", None)  # of a DistributedSampler, perhaps padded
-    why = {
-        "drop_last=True, which leaves samples out": getattr(loader, "drop_last", False),
-        "a sampler that draws with replacement": getattr(sampler, "replacement", False),
-        "a DistributedSampler that pads; a torch.utils.data.Subset does not": n
-        and n != len(sampler.dataset),
-        "one that shuffles, with groups or ids in order": is_random
-        and any(not isinstance(one, str | None) for one in lists),
-    }
-    for got in (got for got, is_so in why.items() if is_so):
-        rule = "one that gives every sample once, in order"
-        _check.fail("extract", "loader", rule, got)
+    if (
+        getattr(loader, "drop_last", False)
+        or getattr(sampler, "replacement", False)
+        or (n is not None and n != len(sampler.dataset))
+        or (is_random and any(not isinstance(one, str | None) for one in lists))
+    ):
+        rule = "one that gives every sample once, in the order of groups and ids"
+        got = f"drop_last={loader.drop_last} and a {type(sampler).__name__}"
+        remedy = "It must not draw with replacement, pad, or shuffle beside such lists"
+        _check.fail("extract", "loader", rule, got, remedy)

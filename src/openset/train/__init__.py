@@ -34,7 +34,7 @@ from openset.train.job import Execution, Job
 from openset.train.methods import names
 from openset.train.recipes import Recipe, recipe
 from openset.train.trained import Trained
-from openset.train.tune import tunable, tune
+from openset.train.tune import tune
 
 __all__ = [
     "Execution",
@@ -50,6 +50,5 @@ __all__ = [
     "names",
     "networks",
     "recipe",
-    "tunable",
     "tune",
 ]

@@ -12,7 +12,7 @@ from openset.datasets import Cut, Dataset
 from openset.train import recipes
 from openset.train.fit import fit_jobs, job_and_execution, precision_of
 from openset.train.job import Job
-from openset.train.methods import Method, find
+from openset.train.methods import find
 from openset.train.plan import Spec, plans
 from openset.train.recipes import Recipe
 
@@ -115,24 +115,12 @@ def tune(
     return Tuned(dict(won.options or {}), won.recipe, dict(won.changes), table)
 
 
-def tunable(method: type[Method]) -> list[str]:
-    """Return what can be tuned: the recipe, its fields, and options of the method.
-
-    Examples
-    --------
-    >>> names = tunable(find("openauc"))
-    >>> "recipe" in names, "weight_decay" in names, "weight" in names
-    (True, True, True)
-    """
-    names = ("recipe", *method.options(), *recipes.changeable())
-    return list(dict.fromkeys(names))  # some belong to both
-
-
 def _with(job: Job, choice: Mapping[str, Any]) -> Job:
     """Return the job with some of its options, and of its recipe, changed."""
     kind = find(job.method, caller=_CALLER)
+    names = ["recipe", *kind.options(), *recipes.changeable()]
     for name in choice:
-        _check.one_of(_CALLER, "a name in grid", name, tunable(kind))
+        _check.one_of(_CALLER, "a name in grid", name, list(dict.fromkeys(names)))
     # Some belong to both, as the side of images does.
     changes = {k: v for k, v in choice.items() if k in recipes.changeable()}
     options = {k: v for k, v in choice.items() if k in kind.options()}

@@ -125,26 +125,6 @@ def test_a_guest_is_found_by_its_name_once_it_is_imported(module):
     assert "scaled" not in REGISTRY.built_in()
 
 
-def test_an_installed_package_offers_its_methods(module, tmp_path):
-    # What an installation leaves beside a package.
-    info = module / "guestloss-1.2.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text(
-        "Metadata-Version: 2.1\nName: guestloss\nVersion: 1.2"
-    )
-    (info / "entry_points.txt").write_text("[openset.methods]\nscaled=guestloss:Scaled")
-    fit_tiny(method="guestloss:Scaled", epochs=1, out=tmp_path / "run")
-    spec = json.loads((tmp_path / "run" / "trained.json").read_text())["spec"]
-    assert spec["distribution"] == "guestloss 1.2"
-    # Loaded by name alone: the installation vouches for it.
-    load = """
-from openset.train import Trained, methods
-assert "scaled" in methods.names()
-Trained.load("run").model()
-"""
-    python(module, "-c", load, cwd=tmp_path)
-
-
 def test_what_could_not_be_loaded_again_is_refused_before_training(tmp_path):
     class Local(methods.softmax.Softmax, register=False):
         """Defined inside a function."""

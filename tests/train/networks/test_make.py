@@ -9,7 +9,7 @@ from torch import nn
 
 from openset.train import Trained, networks
 from openset.train.networks import MLP, OSRCI, Classifier32, Network, TwoNorms, make
-from openset.train.networks.classifier32 import NormLeaky, use_norms
+from openset.train.networks.classifier32 import use_norms
 from tests.train.tiny import fit_tiny, image_data, rows_network
 
 IMAGES = torch.zeros(2, 3, 32, 32)
@@ -48,17 +48,6 @@ def test_classifier32_has_nine_convolutions_with_the_published_widths_and_stride
     ]
     for c in convolutions:
         assert (c.kernel_size, c.padding, c.bias) == ((3, 3), (1, 1), None)
-
-
-def test_classifier32_drops_channels_before_convolutions_1_4_and_7():
-    for number in range(1, 10):
-        block = getattr(Classifier32(6).backbone, f"conv{number}")
-        assert isinstance(block[-2], nn.Conv2d)
-        assert isinstance(block[-1], NormLeaky)
-        assert block[-1].slope == 0.2
-        assert isinstance(block[0], nn.Dropout2d) == (number in (1, 4, 7))
-        if isinstance(block[0], nn.Dropout2d):
-            assert block[0].p == 0.2
 
 
 def test_classifier32_starts_as_published():

@@ -234,7 +234,7 @@ def test_a_folder_of_images_of_one_size_is_divided_as_in_training(tmp_path, side
         for i in range(10):
             pixels = np.full((6, sides[i % 2], 3), 60 * number + i, np.uint8)
             image.fromarray(pixels).save(tmp_path / "photos" / name / f"{i}.png")
-    entry = b"{kind: holdout, data: ./photos, known: 2, unknown: 1}"
+    entry = b"{kind: holdout, data: photos, known: 2, unknown: 1}"
     text = b"protocols: [" + entry + b"]\nmodels: [{kind: logistic}]\ndetectors: [msp]"
     done = run(parse(text, "study.yaml", base=tmp_path), tmp_path / "run")
     if sides == (6, 8):

@@ -189,6 +189,8 @@ def test_names_never_become_file_names(tmp_path, name):
 def test_what_cannot_run_is_named_before_anything_is_trained(tmp_path):
     with pytest.raises(ValueError, match=r"holdout: .*must be at most 10"):
         bench.run(small((b"unknown: 4", b"unknown: 9")), tmp_path, **SEQUENTIAL)
+    with pytest.raises(ValueError, match="Did you mean 'digits'"):
+        bench.run(small((b"data: digits", b"data: digit")), tmp_path, **SEQUENTIAL)
     for options, words in (
         ({"backend": "slurm"}, "backend must be one of 'loky'"),
         ({"jobs": 0}, "jobs must be an integer >= 1, got 0"),

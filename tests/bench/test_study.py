@@ -53,7 +53,6 @@ tuned_on: defaults
         (b"[msp,", b"[mspp,", "Did you mean 'msp'"),
         (b"k: 3", b"k: 0", "k must be an integer >= 1"),
         (b"k: 3", b"kk: 3", "kk"),
-        (b"data: digits", b"data: digit", "one of 'digits'"),
         (b"energy,", b"msp,", "detectors must be of different names"),
         (b"energy,", b"published,", "a detector where no model is a network"),
         (b"surrogate: mixup", b"surrogate: mixop", "'left-out'"),

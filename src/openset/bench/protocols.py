@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pydantic
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from openset import _check, datasets, protocols
 from openset.datasets import Cut, Dataset
@@ -21,15 +21,6 @@ Whole = Annotated[int, Field(ge=0)]
 Classes = Literal["all"] | list[int | str]
 Unknowns = Literal["dealt", "shared"]
 
-
-def _data(name: str) -> str:
-    if name and not datasets.is_name(name) and not {".", "/"} & set(name):
-        _check.one_of("bench", "data", name, datasets.names())
-    return name
-
-
-# Names are looked up when a study is read.
-Data = Annotated[str, AfterValidator(_data)]
 
 DATA_KEYS = ("data", "unknown_data", "negative_data", "surrogate_data")
 """Keys of a protocol entry that name a data set."""
@@ -51,8 +42,8 @@ class Entry(Part):
     usual_title: ClassVar[str] = "{one.data}"
     kind: str
     name: str = ""
-    data: Data = ""
-    unknown_data: Data = ""
+    data: str = ""
+    unknown_data: str = ""
     validation: Share = 0.0
     max_train: Count | None = None
     max_test: Count | None = None
@@ -69,7 +60,7 @@ class Drawn(Entry):
     """Classes drawn at random `repeats` times."""
 
     usual_title = "{one.data} {one.known}/{one.unknown}"
-    data: Data
+    data: str
     repeats: Count = 1
     rng: Whole = 0
 
@@ -87,7 +78,7 @@ class Outlier(Drawn):
 
     usual_title = "{one.data} → {one.unknown_data}"
     kind: Literal["outlier"]
-    unknown_data: Data
+    unknown_data: str
     known: Count | None = None
     unknown: Count | None = None
 
@@ -120,7 +111,7 @@ class NamedClasses(Entry):
     """Classes by name or number, or "all" of them."""
 
     kind: Literal["classes"]
-    data: Data
+    data: str
     known: Classes
     unknown: Classes
     surrogate: list[int | str] = []
@@ -133,9 +124,9 @@ class ProtocolFile(Entry):
     usual_title = "{one.stem}"
     kind: Literal["file"]
     path: str
-    data: Data
-    negative_data: Data = ""
-    surrogate_data: Data = ""
+    data: str
+    negative_data: str = ""
+    surrogate_data: str = ""
 
     @property
     def stem(self) -> str:
@@ -291,7 +282,10 @@ def cut(
 def _load(name: str, base: Path, root: Path, *, imports: bool = True) -> Dataset:
     if datasets.is_name(name):
         return _loaded(name, str(root), imports, ())
-    return _loaded(str(base / name), str(root), imports, _times(base / name))
+    path = base / name
+    if not path.exists() and not {".", "/"} & set(name):
+        _check.one_of("bench", "data", name, datasets.names())
+    return _loaded(str(path), str(root), imports, _times(path))
 
 
 def _times(path: Path) -> tuple[int, ...]:

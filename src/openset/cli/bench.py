@@ -12,6 +12,7 @@ from openset import _check
 from openset.cli.options import Backend, Detectors, Out, Root, made, need, refuse
 from openset.cli.terminal import ERR, OUT, number, say, table
 
+NAMES = ("protocol", "repeat", "model", "method", "detector", "seed")
 AT_ONCE = 6  # columns of a named benchmark that fit into a narrow terminal
 
 
@@ -101,7 +102,7 @@ def command(
     if n > 1:
         say("When all shards are done, run the command without --shard.")
     for one in done.failed:
-        key = ", ".join(f"{k} {v}" for k, v in one["key"].items() if v != "")
+        key = ", ".join(f"{k} {one['key'][k]}" for k in NAMES if one["key"][k] != "")
         say(f"failed: {key}: {one['error']}", style="red", to=ERR)
     if done.failed:
         raise typer.Exit(1)

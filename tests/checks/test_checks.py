@@ -22,6 +22,8 @@ CUT = datasets.cut(DIGITS, protocols.holdout(DIGITS, 6, 4))
 MIXED = Scores.concat([OTHER.take(~OTHER.is_unknown), TEST.take(TEST.is_unknown)])
 HIGH = np.where(TEST.is_unknown, TEST.known, np.maximum(TEST.known + 10, 11.5))
 LEAKY = thresholds.osa(TEST)
+LEAKS = ("openness", "test", "test unknowns")
+LOW = Results([Result(detector="msp", seed=3, metric="auroc", value=0.2)])
 
 
 def two(draw):
@@ -36,237 +38,202 @@ def operational(**options):
 
 
 FOUND, PASSED, LACKING = "finding", "passed", "not applicable"
+FLAT = TEST.with_known(np.ones(400))
+WHOLE = [Protocol(known=range(k), unknown=range(k, 7 * k // 4)) for k in (4, 8)]
+
+
+def of(key, *rows, **more):
+    """Return cases of one kind of evidence: (evidence, status, words)."""
+    return [
+        ({key: one, **more}, status, *words, "")[:3] for one, status, *words in rows
+    ]
+
+
 CASES = {  # code: evidence, status, words
     "OSR001": [
         ({}, LACKING, "no protocols"),
-        (
-            {"protocols": protocols.holdout(10, 6, 4, repeats=5)},
-            FOUND,
-            "all 5 protocols have openness 0.134",
+        *of(
+            "protocols",
+            (protocols.holdout(10, 6, 4, repeats=5), FOUND, "all 5 protocols have"),
+            (WHOLE, FOUND),  # other sizes, equal openness
+            (GRID, PASSED, "2 values"),
         ),
-        (
-            {
-                "protocols": [
-                    Protocol(known=range(k), unknown=range(k, k + u))
-                    for k, u in ((4, 3), (8, 6))
-                ]
-            },
-            FOUND,
-            "",
-        ),
-        ({"protocols": GRID}, PASSED, "2 values"),
     ],
     "OSR002": [
         ({}, LACKING, "no protocols"),
-        (
-            {"protocols": [*GRID, protocols.holdout(10, 2, 8)]},
-            FOUND,
-            "one class draw at openness 0.423",
+        *of(
+            "protocols",
+            ([*GRID, protocols.holdout(10, 2, 8)], FOUND, "draw at openness 0.423"),
+            ([HOLDOUT] * 3, FOUND),
+            (two(lambda i: {"surrogate": [i]}), FOUND),
+            (two(lambda i: {"source": str(i)}), PASSED),
+            (GRID, PASSED, f"at least 4 class draws at openness {OPENNESS}"),
         ),
-        ({"protocols": [HOLDOUT] * 3}, FOUND, ""),
-        ({"protocols": two(lambda i: {"surrogate": [i]})}, FOUND, ""),
-        ({"protocols": two(lambda i: {"source": str(i)})}, PASSED, ""),
-        ({"protocols": GRID}, PASSED, f"at least 4 class draws at openness {OPENNESS}"),
     ],
     "OSR003": [
         ({}, LACKING, "no metrics named"),
         ({"headline": "our new score"}, LACKING, ""),
-        *(
-            ({"results": reported("inner_score", other)}, status, words)
-            for other, status, words in (
-                ("outer_score", FOUND, "Halfpoint"),
-                ("overall_score", FOUND, "Halfpoint"),
-                ("halfpoint_score", PASSED, ""),
-                ("ccr", PASSED, ""),
-                ("halfpoint_score_best", PASSED, ""),
-            )
+        *of(
+            "results",
+            *(
+                (reported("inner_score", f"{one}_score"), FOUND, "Halfpoint")
+                for one in ("outer", "overall")
+            ),
+            *(
+                (reported("inner_score", one), PASSED)
+                for one in ("halfpoint_score", "ccr", "halfpoint_score_best")
+            ),
+            (reported("accuracy", "auroc", "acc_times_auroc"), FOUND),
+            *(
+                (reported("accuracy", "auroc", one), PASSED)
+                for one in ("openauc", "overall_score", "OSCR", "ccr_at_fpr_0.1")
+            ),
         ),
-        *(
-            ({"headline": one}, FOUND, "wrong rejections")
-            for one in ("auroc", "outer_score", "accuracy", "FPR95")
-        ),
-        *(
-            ({"results": reported("accuracy", "auroc", joint)}, status, "")
-            for joint, status in (
-                ("acc_times_auroc", FOUND),
-                ("openauc", PASSED),
-                ("overall_score", PASSED),
-                ("OSCR", PASSED),
-                ("ccr_at_fpr_0.1", PASSED),
-            )
+        *of(
+            "headline",
+            *(
+                (one, FOUND, "wrong rejections")
+                for one in ("auroc", "outer_score", "accuracy", "FPR95")
+            ),
         ),
     ],
     "OSR004": [
         ({"headline": "f_score"}, LACKING, "no scores with both"),
         ({"scores": TEST.take(~TEST.is_unknown)}, LACKING, "no scores with both"),
         ({"scores": scores(400, 100)}, LACKING, "4 known samples per unknown"),
-        *(
-            ({"scores": scores(n, m), "headline": "f_score"}, status, words)
-            for n, m, status, words in (
-                (400, 100, FOUND, "4 known samples per unknown one, and f_score"),
-                (100, 400, FOUND, "0.25 known samples"),
-                (200, 100, FOUND, "2 known samples"),
-                (150, 100, PASSED, "1.5 known samples"),
-            )
+        *of(
+            "scores",
+            (scores(400, 100), FOUND, "4 known samples per unknown one, and f_score"),
+            (scores(100, 400), FOUND, "0.25 known samples"),
+            (scores(200, 100), FOUND, "2 known samples"),
+            (scores(150, 100), PASSED, "1.5 known samples"),
+            ({"a": TEST, "b": scores(30, 300)}, FOUND, "0.1 to 1 known"),
+            headline="f_score",
         ),
-        (
-            {"scores": {"a": TEST, "b": scores(30, 300)}, "headline": "f_score"},
-            FOUND,
-            "0.1 to 1 known",
-        ),
-        *(
-            ({"scores": scores(400, 100), "headline": one}, PASSED, "4 known")
-            for one in ("auroc", "osa")
-        ),
+        *of("headline", ("auroc", PASSED), ("osa", PASSED), scores=scores(400, 100)),
     ],
     "OSR005": [
         ({}, LACKING, "no headline"),
-        ({"headline": "our new score"}, LACKING, "'our new score'"),
-        *(
-            ({"headline": one}, FOUND, repr(one))
-            for one in ("f_score", "F1", "macro-F1", "f_score_micro", "accuracy", "Acc")
-        ),
-        *(
-            ({"headline": one}, PASSED, "")
-            for one in ("openauc", "auroc", "overall_score", "osa")
+        *of(
+            "headline",
+            ("our new score", LACKING, "'our new score'"),
+            *(
+                (one, FOUND, repr(one))
+                for one in ("F1", "f_score_micro", "accuracy", "Acc")
+            ),
+            *((one, PASSED) for one in ("openauc", "auroc", "overall_score", "osa")),
         ),
     ],
     "OSR006": [
-        ({"scores": TEST, "calibration": TEST}, FOUND, "samples of the calibra"),
-        ({"scores": TEST, "calibration": MIXED}, FOUND, ""),
-        ({"scores": TEST, "calibration": TEST.take(np.arange(400)[::-1])}, FOUND, ""),
-        ({"scores": TEST, "calibration": OTHER}, PASSED, "1 test sets"),
+        *of(
+            "calibration",
+            (TEST, FOUND, "samples of the calibra"),
+            (MIXED, FOUND),
+            (TEST.take(np.arange(400)[::-1]), FOUND),
+            (OTHER, PASSED, "1 test sets"),
+            scores=TEST,
+        ),
+        # a typed number hits rounded scores; ties are no evidence
         (
-            {
-                "scores": TEST.with_known(np.ones(400)),
-                "calibration": TEST.with_known(np.ones(400)).take(np.arange(300)),
-            },
-            PASSED,
+            {"scores": TEST.with_known(TEST.known.round(1)), "thresholds": 0.5},
+            LACKING,
             "",
         ),
-        (
-            {
-                "scores": {"msp": TEST, "energy": OTHER},
-                "calibration": {"msp": scores(seed=2), "energy": OTHER},
-            },
-            FOUND,
-            "energy:",
+        *of("calibration", (FLAT.take(np.arange(300)), PASSED), scores=FLAT),
+        *of(
+            "calibration",
+            ({"msp": scores(seed=2), "energy": OTHER}, FOUND, "energy:"),
+            scores={"msp": TEST, "energy": OTHER},
         ),
         ({"headline": "osa_best"}, FOUND, "the best over all thresholds"),
-        (
-            {"scores": TEST, "thresholds": {"value": 0.5, "method": "oracle OSA"}},
-            FOUND,
-            "oracle OSA",
+        *of(
+            "thresholds",
+            ({"value": 0.5, "method": "oracle OSA"}, FOUND, "oracle OSA"),
+            (float(TEST.known[7]), FOUND, "is the score of one test"),
+            (0.5, LACKING, "give calibration"),
+            (LEAKY, FOUND, "fingerprint"),
+            (LEAKY.to_dict(), FOUND, "fingerprint"),
+            (thresholds.at_fpr(MIXED, 0.1), FOUND),
+            scores=TEST,
         ),
-        *(
-            ({"scores": test, "thresholds": cut}, status, words)
-            for test, cut, status, words in (
-                (TEST, float(TEST.known[7]), FOUND, "is the score of one test"),
-                (TEST, 0.5, LACKING, "give calibration"),
-                (TEST.with_known(TEST.known.round(1)), 0.5, LACKING, ""),
-                (TEST, LEAKY, FOUND, "fingerprint"),
-                (TEST, LEAKY.to_dict(), FOUND, "fingerprint"),
-                (TEST.with_known(TEST.known * (1 + 1e-12)), LEAKY, FOUND, ""),
-                (TEST, thresholds.at_fpr(MIXED, 0.1), FOUND, ""),
-                (OTHER, LEAKY, PASSED, ""),
-                (OTHER, LEAKY.to_dict() | {"value": "-inf"}, PASSED, ""),
-            )
+        *of(
+            "scores",
+            (TEST.with_known(TEST.known * (1 + 1e-12)), FOUND),
+            (OTHER, PASSED),
+            thresholds=LEAKY.to_dict() | {"value": "-inf"},
         ),
     ],
     "OSR007": [
         ({}, LACKING, "no surrogate classes"),
-        ({"protocols": HOLDOUT}, LACKING, ""),
         ({"scores": TEST, "calibration": OTHER}, LACKING, ""),
-        (
-            {"protocols": Protocol(**ZOO, surrogate=["fox"], surrogate_source="zoo 2")},
-            FOUND,
-            "'fox'",
+        *of(
+            "protocols",
+            (HOLDOUT, LACKING),
+            (Protocol(**ZOO, surrogate=["fox"], surrogate_source="z"), FOUND, "'fox'"),
+            # equal numbers of two sources are other classes
+            (Protocol(**NUMBERS, surrogate_source="mnist"), PASSED),
+            (protocols.operational(10, 5, 2, 3, repeats=3), PASSED, "3 cases"),
         ),
-        ({"protocols": Protocol(**NUMBERS, surrogate_source="mnist")}, PASSED, ""),
-        (
-            {"protocols": protocols.operational(10, 5, 2, 3, repeats=3)},
-            PASSED,
-            "3 cases",
-        ),
-        *(
-            (
-                {
-                    "scores": scores(unknown_group="svhn"),
-                    "calibration": scores(seed=1, unknown_group=group),
-                },
-                status,
-                words,
-            )
-            for group, status, words in (("svhn", FOUND, "'svhn'"), ("dtd", PASSED, ""))
+        *of(
+            "calibration",
+            (scores(seed=1, unknown_group="svhn"), FOUND, "'svhn'"),
+            (scores(seed=1, unknown_group="dtd"), PASSED),
+            scores=scores(unknown_group="svhn"),
         ),
     ],
     "OSR008": [
         ({}, LACKING, "no scores"),
-        *(
-            ({"scores": test}, status, words)
-            for test, status, words in (
-                (TEST, PASSED, "few ties in 1 set of scores"),
-                (TEST.with_known(np.minimum(TEST.known, 1)), FOUND, "score exactly 1"),
-                (TEST.with_known(HIGH), FOUND, "0.0% of the known-unknown pairs"),
-                (TEST.with_known(TEST.known.round(1)), FOUND, "distinct scores"),
-                (scores(5, 5).with_known([1, 1, *range(2, 10)]), PASSED, ""),
-                ({"msp": TEST.with_known(np.zeros(400)), "knn": TEST}, FOUND, "msp:"),
-            )
+        *of(
+            "scores",
+            (TEST, PASSED, "few ties in 1 set of scores"),
+            (TEST.with_known(np.minimum(TEST.known, 1)), FOUND, "score exactly 1"),
+            (TEST.with_known(HIGH), FOUND, "0.0% of the known-unknown pairs"),
+            (TEST.with_known(TEST.known.round(1)), FOUND, "distinct scores"),
+            (scores(5, 5).with_known([1, 1, *range(2, 10)]), PASSED),
+            ({"msp": TEST.with_known(np.zeros(400)), "knn": TEST}, FOUND, "msp:"),
         ),
     ],
     "OSR009": [
         ({}, LACKING, "nothing to compare"),
-        ({"scores": TEST}, LACKING, "nothing to compare"),
-        (
-            {"protocols": [protocols.published("svhn", i) for i in range(5)]},
-            FOUND,
-            "1 of 5 protocols repeat another (svhn/0 = svhn/1)",
+        *of(
+            "protocols",
+            ([protocols.published("svhn", i) for i in range(5)], FOUND, "1 of 5 proto"),
         ),
-        (
-            {"parts": {"train": ["a", "b"], "validation": ["c"], "test": ["d", "b"]}},
-            FOUND,
-            "1 samples are in train and in test, b first",
+        *of(
+            "parts",
+            ({"train": ["a", "b"], "test": ["d", "b"]}, FOUND, "test, b first"),
+            (replace(CUT, train=CUT.test), FOUND, "in train and in test"),
+            (operational(), PASSED),
+            (operational(unknowns="shared"), PASSED),
         ),
-        ({"parts": replace(CUT, train=CUT.test)}, FOUND, "in train and in test"),
-        ({"parts": operational()}, PASSED, ""),
-        ({"parts": operational(unknowns="shared")}, PASSED, ""),
-        ({"scores": {"s0": TEST, "s1": TEST}}, FOUND, "'s0' and 's1'"),
-        ({"scores": {"s0": TEST, "s1": OTHER}}, PASSED, ""),
+        *of(
+            "scores",
+            (TEST, LACKING, "nothing to compare"),
+            ({"s0": TEST, "s1": TEST}, FOUND, "'s0' and 's1'"),
+            ({"s0": TEST, "s1": OTHER}, PASSED),
+        ),
     ],
     "OSR011": [
         ({}, LACKING, "give tuned_on"),
-        *(
-            ({"tuned_on": ["validation", one]}, FOUND, one.split()[-1])
-            for one in ("openness", "test", "test unknowns")
-        ),
-        *(
-            ({"tuned_on": one}, PASSED, one)
-            for one in ("defaults", "n_known", "validation", "surrogate")
+        *of(
+            "tuned_on",
+            *((["validation", one], FOUND, one.split()[-1]) for one in LEAKS),
+            *((one, PASSED, one) for one in ("defaults", "n_known", "surrogate")),
         ),
     ],
     "OSR012": [
         ({}, LACKING, "and no AUROC"),
-        ({"scores": TEST.take([0, 1])}, LACKING, ""),
-        *(
-            ({"scores": test}, status, words)
-            for test, status, words in (
-                (TEST, PASSED, "none of 1 AUROC"),
-                (TEST.with_known(-TEST.known), FOUND, "unknown samples score higher"),
-                (scores(gap=-100), FOUND, "AUROC 0.000"),
-                (scores(gap=0), PASSED, ""),
-                (scores(6, 6, gap=-0.3), PASSED, ""),
-                (scores(1, 2, gap=-100), PASSED, ""),
-            )
+        *of(
+            "scores",
+            (TEST.take([0, 1]), LACKING),
+            (TEST, PASSED, "none of 1 AUROC"),
+            (TEST.with_known(-TEST.known), FOUND, "unknown samples score higher"),
+            (scores(gap=-100), FOUND, "AUROC 0.000"),
+            (scores(gap=0), PASSED),
+            (scores(6, 6, gap=-0.3), PASSED),
+            (scores(1, 2, gap=-100), PASSED),
         ),
-        (
-            {
-                "results": Results(
-                    [Result(detector="msp", seed=3, metric="auroc", value=0.2)]
-                )
-            },
-            FOUND,
-            "msp, seed 3",
-        ),
+        ({"results": LOW}, FOUND, "msp, seed 3"),
     ],
 }
 

@@ -166,7 +166,7 @@ def test_the_cautions_of_the_thresholds_are_repeated(tmp_path):
     [
         ("nowhere", {}, FileNotFoundError, "no such file or folder"),
         ("empty", {}, ArtefactError, "must be a run folder"),
-        ("bare", {}, ArtefactError, "cells must have metrics"),
+        ("bare", {}, ArtefactError, "cells must be with metrics"),
         ("study", {"threshold": 1.0}, ValueError, "one file of scores only"),
         (
             "study",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from statistics import fmean
 
-from openset import metrics, stats
+from openset import _check, metrics, stats
 from openset._types import ArtefactError, UndefinedMetricError
 from openset.report.display import Brief
 from openset.report.read import Run, Study
@@ -58,9 +58,7 @@ def board(study: Study, runs: Sequence[Run]) -> Board:
         elif len(own) == 1 and own[0].low is not None and own[0].high is not None:
             ends[at] = (own[0].low, own[0].high)
     sign = _sign(study, columns[0])
-    first = {
-        m: e.mean for (m, column), e in made.entries.items() if column == columns[0]
-    }
+    first = {m: e.mean for (m, at), e in made.entries.items() if at == columns[0]}
     order = sorted(made.rows, key=lambda m: (m not in first, sign * first.get(m, 0), m))
     notes = tuple(note for note in made.notes if not note.startswith("Mean ranks"))
     return Board(tuple(order), tuple(columns), made.entries, notes, ends, {}, {})
@@ -87,17 +85,14 @@ def _sign(study: Study, metric: str) -> int:
 def _shown(study: Study, present: set[str]) -> list[str]:
     """Return the metrics of the table: those of the study, or the most common ones."""
     better = {row.key: row.better for row in metrics.table()}
-    first = [study.headline] if study.headline in present else []
-    if study.metrics:
-        more = [*study.metrics, "oosa"]
-    else:
+    more = [*study.metrics, "oosa"]
+    if not study.metrics:
         more = [key for key in better if key != "osa" or "oosa" not in present]
-    chosen = [key for key in dict.fromkeys([*first, *more]) if key in present]
-    chosen = [key for key in chosen if better.get(key) != "neither"]
+    named = dict.fromkeys([study.headline, *more])
+    chosen = [one for one in named if one in present and better.get(one) != "neither"]
     chosen = chosen or sorted(present)
     if not chosen:
-        msg = "report: cells must have metrics, got none. Run the study again"
-        raise ArtefactError(msg)
+        _check.fail("report", "cells", "with metrics", "none", error=ArtefactError)
     return chosen if study.metrics else chosen[:_MOST]
 
 

@@ -46,7 +46,7 @@ class Run:
     split: int = 0  # of the test samples of one network
     values: Mapping[str, Value]
     n: int = 0
-    scores_path: Path | None = None
+    scores_path: Path = Path()
     calibration_path: Path | None = None
     threshold: Threshold | float | None = None
     operation: Mapping[str, Any] | None = None
@@ -63,7 +63,7 @@ class Run:
     @property
     def has_scores(self) -> bool:
         """Whether its test scores were saved."""
-        return self.scores_path is not None and self.scores_path.exists()
+        return self.scores_path.is_file()
 
     @property
     def cut(self) -> float | None:
@@ -80,9 +80,6 @@ class Run:
 
     def scores(self) -> Scores:
         """Read its test scores."""
-        if self.scores_path is None:
-            msg = f"report: {self.method} must have scores, got none"
-            raise ArtefactError(msg)
         return self.load(self.scores_path)
 
     def calibration(self) -> Scores | None:
@@ -149,9 +146,8 @@ def read(
             raise FileNotFoundError(msg)
     is_file = len(paths) == 1 and paths[0].is_file()
     if threshold is not None and not is_file:
-        rule, got = "given with one file of scores only", ", ".join(map(str, paths))
-        remedy = "Thresholds of a study are in its cells"
-        _check.fail("report", "threshold", rule, got, remedy)
+        rule = "given with one file of scores only: those of a study are in its cells"
+        _check.fail("report", "threshold", rule, ", ".join(map(str, paths)))
     if len(paths) == 1 and paths[0].is_dir():
         return _from_folder(paths[0])
     folders = [str(path) for path in paths if path.is_dir()]
@@ -172,8 +168,7 @@ def read(
 
 def _from_folder(folder: Path) -> Study:
     said = _json(folder / "study.json")
-    own = said.get("metrics")
-    own = own if isinstance(own, dict) else {}
+    own = said.get("metrics") or {}
     study = Study(
         title=str(said.get("name") or folder.resolve().name),
         runs=(),
@@ -187,15 +182,13 @@ def _from_folder(folder: Path) -> Study:
     if (folder / "cells").is_dir():
         cells = runs.read_cells(folder)
         if not cells:
-            msg = f"report: {folder} must hold finished cells, got none in cells/"
-            raise ArtefactError(msg)
+            _check.fail("report", str(folder), "a run with finished cells", "none")
         rows = [_row(cell) for cell in cells]
         names = names_of(rows)
         found = zip(cells, rows, strict=True)
         made = [_from_cell(folder, cell, names[who(row)], row) for cell, row in found]
         return replace(study, runs=tuple(made))
-    trained = _trained_folders(folder)
-    if trained:
+    if trained := _trained_folders(folder):
         every = [run for at in trained.items() for run in _from_training(at[0], *at[1])]
         # The checks read one folder with scores/.
         checked = folder if folder in trained else None

@@ -67,8 +67,8 @@ def sentences(
     if whole is not None:
         place = f", mean rank {whole.rank[best]:.2f}" if best in whole.rank else ""
         mean = f" is best: {whole.mean[best]:.4f} on average{place}."
-        n = len(whole.columns)
-        texts = [Sentence(f"Over {n} problems, by {name}, ", best, mean)]
+        over = f"Over {len(whole.columns)} problems, by {name}, "
+        texts = [Sentence(over, best, mean)]
     elif len(board.methods) == 1:
         texts = [Sentence("", best, f" reaches {name} {_reached(board, best)}.")]
     else:
@@ -123,13 +123,13 @@ def _lead_over_runs(study: Study, leader: str, headline: str) -> Iterable[Senten
     ]
     how = f"(paired t-tests over {tests[0].over}, Holm's correction)"
     if equal:
-        names = ", ".join(equal[:4])
-        names += f" and {len(equal) - 4} more" if len(equal) > 4 else ""
+        more = [f"and {len(equal) - 4} more"] if len(equal) > 4 else []
+        names = " ".join([", ".join(equal[:4]), *more])
         yield Sentence("The lead over ", names, f" is not significant {how}.")
-        return
-    others = "every other method"
-    others += " that has the same runs" if len(same) < len(places) else ""
-    yield Sentence(f"The lead over {others} is significant {how}.")
+    else:
+        others = "every other method"
+        others += " that has the same runs" * (len(same) < len(places))
+        yield Sentence(f"The lead over {others} is significant {how}.")
 
 
 def _lead_on_samples(board: Board, tests: PairTests | None) -> Iterable[Sentence]:
@@ -154,9 +154,8 @@ def _operation(study: Study, method: str) -> Iterable[Sentence]:
     ]
     if not done:
         return
-    reached, oracle = (
-        fmean(float(one[name]) for one, _ in done) for name in ("oosa", "oracle")
-    )
+    reached = fmean(float(one["oosa"]) for one, _ in done)
+    oracle = fmean(float(one["oracle"]) for one, _ in done)
     weight = " or ".join(f"{alpha:g}" for alpha in sorted({a for _, a in done}))
     over = "" if len(done) == 1 else f" (means of {len(done)} runs)"
     yield Sentence(
@@ -171,18 +170,12 @@ def findings(study: Study) -> list[Finding]:
     """Run `openset.checks`; of many cells a sample is checked, which is reported."""
     if study.folder is not None:
         return checks.run_folder(study.folder)
-    first = study.runs[0]
+    first, said = study.runs[0], {"headline": study.headline}
     if len(study.runs) == 1:
-        return checks.run(
-            scores=first.scores(), thresholds=first.threshold, headline=study.headline
-        )
+        return checks.run(scores=first.scores(), thresholds=first.threshold, **said)
     # Scores of one run, which are compared sample by sample, and numbers of all.
-    together = [one for one in study.runs if one.place == first.place]
-    return checks.run(
-        scores={one.method: one.scores() for one in together},
-        results=study.results(),
-        headline=study.headline,
-    )
+    sets = {one.method: one.scores() for one in study.runs if one.place == first.place}
+    return checks.run(scores=sets, results=study.results(), **said)
 
 
 def cautions(runs: Iterable[Run]) -> list[ThresholdCaution]:

@@ -58,12 +58,8 @@ def write_watch(
     facts
         Further lines for the head of the page.
     """
-    caller = "report.write_watch"
     path = Path(path)
-    _check.ending(caller, path, [".html", ".htm"])
-    if not verdicts or len(names) != len(verdicts):
-        got = f"{len(verdicts)} for {len(names)} names"
-        _check.fail(caller, "verdicts", "one per name, at least one", got)
+    _check.ending("report.write_watch", path, [".html", ".htm"])
     tests = [test for verdict in verdicts for test in verdict.tests]
     text = fill(
         "watch.html.j2",

@@ -69,12 +69,9 @@ def markdown_text(text: str) -> str:
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """Write a Markdown table of escaped cells."""
     corner, *heads = header
-    lines = [
-        f"| {corner}{' ' * bool(corner)}| {' | '.join(heads)} |",
-        f"|{'---|' * len(header)}",
-        *(f"| {' | '.join(row)} |" for row in rows),
-    ]
-    return "\n".join(lines)
+    first = f"| {corner}{' ' * bool(corner)}| {' | '.join(heads)} |"
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([first, f"|{'---|' * len(header)}", *lines])
 
 
 def latex(

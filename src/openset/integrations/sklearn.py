@@ -39,6 +39,7 @@ __all__ = ["OpenSetClassifier", "scorer"]
 
 # Asks for training outputs, which `surrogate="classes"` takes the place of here.
 _ABOUT_TRAIN = "CAL011"
+_WARNED_OF: set[str] = set()  # in this process, for copies made in another
 
 
 def _delegate(name: str) -> Callable[["OpenSetClassifier"], Any]:
@@ -103,7 +104,7 @@ class OpenSetClassifier(
         unknown, with a classifier fitted without it (needs at least three classes).
         None: no surrogates.
     cv
-        Number of folds, or a splitter with ``split(X, y)``.
+        Number of folds, or a splitter.
 
     Attributes
     ----------
@@ -116,8 +117,8 @@ class OpenSetClassifier(
     threshold_
         Its :class:`openset.thresholds.Threshold`, with method and calibration counts.
     cautions_
-        What to know about the threshold. They are also warned of: once for all copies
-        that a cross-validation or a search makes of one classifier.
+        What to know about the threshold. They are also warned of: once in each process
+        for all copies that a cross-validation or a search makes of one classifier.
 
     Examples
     --------
@@ -172,6 +173,11 @@ class OpenSetClassifier(
         copy._is_copy = True
         return copy
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        if "_is_copy" in state:  # perhaps of another process, which cannot be asked
+            self._warned_of = _WARNED_OF
+
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on samples `X` with labels `y`, some of which may be `unknown_label`."""
         self._check_options()
@@ -221,8 +227,7 @@ class OpenSetClassifier(
         >>> bool((model.rejector_.predict(new) == model.predict(X[:100])).all())
         True
         >>> scores = model.rejector_.score(new)
-        >>> guard = watch.Watch.of(model.rejector_)
-        >>> guard.check(scores, features=new.features).unknown_rate.is_alarm
+        >>> watch.Watch.of(model.rejector_).check(scores).unknown_rate.is_alarm
         False
         """
         check_is_fitted(self)
@@ -256,7 +261,7 @@ class OpenSetClassifier(
 
     def knownness(self, X: Any) -> NDArray[np.float64]:
         """Return the knownness of each sample; the threshold applies to it."""
-        outputs = self.outputs(X)
+        outputs = self.outputs(X)  # raises if it is not fitted
         return self.rejector_.known(outputs)
 
     def scores(self, X: Any, y: Any) -> Scores:
@@ -269,11 +274,7 @@ class OpenSetClassifier(
         return self.rejector_.score(outputs)
 
     def evaluate(self, X: Any, y: Any, **options: Any) -> metrics.Evaluation:
-        """Return every metric on labelled samples that were not used in `fit`.
-
-        `options` are those of :func:`openset.metrics.evaluate`. Every label that is
-        none of the known classes counts as unknown.
-        """
+        """Return :func:`openset.metrics.evaluate` of samples not used in `fit`."""
         return metrics.evaluate(self.scores(X, y), self.threshold_, **options)
 
     @available_if(_delegate("decision_function"))  # type: ignore[untyped-decorator]
@@ -366,7 +367,7 @@ def scorer(metric: str) -> Callable[[Any, Any, Any], float]:
     Parameters
     ----------
     metric
-        Key of the table of metrics: ``"openauc"``, ``"osa"``, ``"auroc"``, ...
+        Name of a metric: ``"openauc"``, ``"osa"``, ``"auroc"``, ...
 
     Examples
     --------

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset._types import Array
 from openset.detectors.weibull import (
+    Law,
     Weibull,
     WeibullRows,
     fit_weibull,
@@ -57,7 +58,7 @@ _GRID: Floats = np.concatenate(
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPD:
+class GPD(Law):
     r"""A generalised Pareto distribution fitted by :func:`fit_gpd`.
 
     .. math:: 1 - F(x) = (1 + \xi z)^{-1/\xi}, \qquad z = (x - \mu) / \sigma \ge 0
@@ -109,16 +110,6 @@ class GPD:
         inner = self.shape * z
         logs = xp.log1p(xp.where(inner > -1, inner, xp.zeros_like(inner)))
         return xp.where(inner > -1, -logs / self.shape, -math.inf)
-
-    def sf(self, x: Array) -> Array:
-        """Return the survival function, ``1 - cdf``."""
-        logs = self.logsf(x)
-        return _xp.array_namespace(logs).exp(logs)
-
-    def cdf(self, x: Array) -> Array:
-        """Return the cumulative distribution function."""
-        logs = self.logsf(x)
-        return -_xp.array_namespace(logs).expm1(logs)
 
     def ppf(self, q: Any) -> Floats:
         """Return the quantiles of the probabilities `q` (NumPy)."""

@@ -21,7 +21,33 @@ NOT_NEGATIVE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SCALE(Detector):
+class _Scaled(Detector):
+    """Energy of logits that are scaled, but for a bias, by a factor of the features."""
+
+    score_needs = ("logits", "features")
+    score_cost = "C + d"
+    score_scale = "energy"
+
+    def _factor(self, features: Array) -> Array:
+        raise NotImplementedError
+
+    def score_batch(self, state: State, batch: Batch) -> Array:
+        bias = state.get("bias")
+
+        def energy(logits: Array, scale: Array) -> Array:
+            if bias is None:
+                return _xp.logsumexp(logits * scale[:, None])
+            changed = logits - bias
+            changed *= scale[:, None]
+            changed += bias
+            return _xp.logsumexp(changed)
+
+        scale = _xp.by_rows(self._factor, batch.features)
+        return _xp.by_rows(energy, batch.logits, scale)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SCALE(_Scaled):
     r"""Energy after scaling all features by a factor computed from their sums.
 
     .. math:: s(x) = \log \sum_c \exp\bigl(w_c^\top (r f) + b_c\bigr), \qquad
@@ -60,10 +86,7 @@ class SCALE(Detector):
     """
 
     fit_needs = ("head",)
-    score_needs = ("logits", "features")
-    score_cost = "C + d"
     paper = "Xu et al. 2024"
-    score_scale = "energy"
     undefined = NOT_NEGATIVE
     constraints = {"percentile": PERCENT, "relu": FLAG}
 
@@ -73,27 +96,16 @@ class SCALE(Detector):
     def fit_state(self, train: Training) -> dict[str, Any]:
         return {"bias": head(train)["bias"]}
 
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        k = n_kept(batch.features.shape[1], self.percentile)
-
-        def factor(features: Array) -> Array:
-            xp = _xp.array_namespace(features)
-            if self.relu:
-                features = xp.maximum(features, xp.zeros_like(features[:1, :]))
-            return expansion(features, xp.sum(_xp.top_values(features, k), axis=1))
-
-        def energy(logits: Array, scale: Array) -> Array:
-            changed = logits - state["bias"]
-            changed *= scale[:, None]
-            changed += state["bias"]
-            return _xp.logsumexp(changed)
-
-        scale = _xp.by_rows(factor, batch.features)
-        return _xp.by_rows(energy, batch.logits, scale)
+    def _factor(self, features: Array) -> Array:
+        xp = _xp.array_namespace(features)
+        if self.relu:
+            features = xp.maximum(features, xp.zeros_like(features[:1, :]))
+        k = n_kept(features.shape[1], self.percentile)
+        return expansion(features, xp.sum(_xp.top_values(features, k), axis=1))
 
 
 @dataclass(frozen=True, kw_only=True)
-class LTS(Detector):
+class LTS(_Scaled):
     r"""Energy after scaling the logits by a factor computed from the features.
 
     .. math:: s(x) = \log \sum_c e^{r z_c}, \qquad
@@ -126,29 +138,18 @@ class LTS(Detector):
     array([16.])
     """
 
-    score_needs = ("logits", "features")
-    score_cost = "C + d"
     paper = "Djurisic et al. 2025"
-    score_scale = "energy"
     constraints = {"percentile": PERCENT}
 
     percentile: float = 95.0
 
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        k = n_kept(batch.features.shape[1], self.percentile)
-
-        def factor(features: Array) -> Array:
-            xp = _xp.array_namespace(features)
-            positive = xp.maximum(features, xp.zeros_like(features[:1, :]))
-            kept = xp.sum(_xp.top_values(positive, k), axis=1)
-            ratio = xp.sum(positive, axis=1) / _xp.or_one(kept)
-            return xp.where(kept == 0, 1.0, ratio) ** 2
-
-        def energy(logits: Array, scale: Array) -> Array:
-            return _xp.logsumexp(logits * scale[:, None])
-
-        scale = _xp.by_rows(factor, batch.features)
-        return _xp.by_rows(energy, batch.logits, scale)
+    def _factor(self, features: Array) -> Array:
+        xp = _xp.array_namespace(features)
+        positive = xp.maximum(features, xp.zeros_like(features[:1, :]))
+        k = n_kept(features.shape[1], self.percentile)
+        kept = xp.sum(_xp.top_values(positive, k), axis=1)
+        ratio = xp.sum(positive, axis=1) / _xp.or_one(kept)
+        return xp.where(kept == 0, 1.0, ratio) ** 2
 
 
 def n_kept(width: int, percentile: float) -> int:

@@ -15,8 +15,26 @@ Floats = NDArray[np.float64]
 _MAX_STEPS = 200  # of Newton's method
 
 
+class Law:
+    """A distribution by the logarithm of its survival function."""
+
+    def logsf(self, x: Array) -> Array:
+        """Return ``log(1 - cdf)``."""
+        raise NotImplementedError
+
+    def sf(self, x: Array) -> Array:
+        """Return the survival function, ``1 - cdf``."""
+        logs = self.logsf(x)
+        return _xp.array_namespace(logs).exp(logs)
+
+    def cdf(self, x: Array) -> Array:
+        """Return the cumulative distribution function."""
+        logs = self.logsf(x)
+        return -_xp.array_namespace(logs).expm1(logs)
+
+
 @dataclass(frozen=True, kw_only=True)
-class Weibull:
+class Weibull(Law):
     r"""A two-parameter Weibull distribution of ``z = sign * (x - loc)``.
 
     .. math:: F(x) = 1 - e^{-(z / \lambda)^\kappa}, \qquad F = 0 \text{ for } z \le 0
@@ -47,16 +65,6 @@ class Weibull:
         """Return ``log(1 - cdf)``."""
         law = self.shape, self.scale, self.loc, self.sign
         return -exp(log_exponent(_xp.floats(x), *law))
-
-    def sf(self, x: Array) -> Array:
-        """Return the survival function, ``1 - cdf``."""
-        logs = self.logsf(x)
-        return _xp.array_namespace(logs).exp(logs)
-
-    def cdf(self, x: Array) -> Array:
-        """Return the cumulative distribution function (libMR's w-score)."""
-        logs = self.logsf(x)
-        return -_xp.array_namespace(logs).expm1(logs)
 
 
 def log_exponent(

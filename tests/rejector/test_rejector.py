@@ -9,7 +9,6 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from openset import InvalidSamplesError, Outputs, Rejector, detectors
-from tests.extras import torch
 from tests.rejector.data import calibrated, drawn
 
 INF, NAN = np.inf, np.nan
@@ -45,15 +44,6 @@ def test_decisions_are_the_class_or_minus_one(rejector):
     assert (rejector.decide(NEW, threshold=-INF).labels >= 0).all()
     assert repr(rejector).startswith("Rejector(PostMax(")
     assert str(rejector.threshold) in repr(rejector)
-
-
-def test_it_moves_to_torch_and_decides_the_same(rejector):
-    arrays = {"logits": NEW.logits, "features": NEW.features}
-    tensors = Outputs(**{n: torch.as_tensor(np.array(a)) for n, a in arrays.items()})
-    with pytest.raises(ValueError, match="must be in the library and on the device"):
-        rejector.predict(tensors)
-    moved = rejector.to(tensors.logits)
-    assert_array_equal(moved.predict(tensors), rejector.predict(NEW))
 
 
 def test_outputs_of_another_network_or_class_order_are_refused(tmp_path):

@@ -1,6 +1,5 @@
 """Files of scores: bit for bit, also of others; damaged ones are refused."""
 
-import zipfile
 from dataclasses import replace
 
 import numpy as np
@@ -45,15 +44,6 @@ def test_odd_names_of_groups_are_read_as_they_were_written(tmp_path, ending):
     n = len(ODD)
     scores = Scores(labels=[0] * n, predicted=[0] * n, known=range(n), groups=ODD)
     assert Scores.load(scores.save(tmp_path / f"s{ending}")).groups.tolist() == ODD
-
-
-def test_files_without_ids_have_no_column_for_them(tmp_path):
-    scores = Scores(**GOOD, groups=NAMES)
-    with zipfile.ZipFile(scores.save(tmp_path / "s.npz")) as archive:
-        names = archive.namelist()
-    assert names == [f"{n}.npy" for n in ("labels", "predicted", "known", "groups")]
-    header = scores.save(tmp_path / "s.csv").read_text().partition("\n")[0]
-    assert header == "labels,predicted,known,groups"
 
 
 def test_a_class_called_unknown_is_not_written_where_it_would_be_lost(tmp_path):
@@ -163,18 +153,3 @@ def test_columns_that_are_not_there_are_named(tmp_path):
         Scores.load(path, columns={"known": "score"})
     with pytest.raises(ValueError, match="columns must be one of"):
         Scores.load(path, columns={"label": "y"})
-
-
-def test_a_failed_write_leaves_the_old_file_and_no_litter(tmp_path, monkeypatch):
-    path = Scores(**GOOD).save(tmp_path / "scores.npz")
-    before = path.read_bytes()
-
-    def broken(*args, **kwargs):
-        msg = "disk full"
-        raise OSError(msg)
-
-    monkeypatch.setattr(np, "savez", broken)
-    with pytest.raises(OSError, match="disk full"):
-        Scores(**GOOD).save(path)
-    assert path.read_bytes() == before
-    assert list(tmp_path.iterdir()) == [path]

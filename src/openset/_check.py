@@ -212,11 +212,17 @@ def vector(caller: str, name: str, array: NDArray[Any]) -> None:
 def rows(caller: str, values: Any, n: int) -> Any:
     """Return the slice or the numbers of rows that a slice, mask or indices select."""
     unmasked(caller, "rows", values)
-    is_slice = isinstance(values, slice)
-    chosen = np.arange(n)[values if is_slice or np.size(values) else slice(0)]
-    if chosen.ndim != 1 or not chosen.size:
-        fail(caller, "rows", "a slice, a mask or indices that select samples", values)
-    return values if is_slice else chosen
+    rule = "a slice, a mask or indices that select samples"
+    if isinstance(values, slice):
+        if not range(*values.indices(n)):
+            fail(caller, "rows", rule, values)
+        return values
+    index = np.asarray(values)
+    if index.dtype == bool:
+        index = np.arange(n)[index]  # NumPy says what is wrong with a mask
+    if index.ndim != 1 or not index.size:
+        fail(caller, "rows", rule, values)
+    return index
 
 
 def same_length(caller: str, lengths: dict[str, int]) -> int:

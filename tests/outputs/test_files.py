@@ -1,6 +1,7 @@
 """Files of outputs: bit for bit, mapped instead of read, never half of them."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -55,7 +56,11 @@ def test_a_folder_is_mapped_not_read(tmp_path):
     )
     header[5, 2] = 7
     del header
-    batch = next(Outputs.load(tmp_path / "large").batches(10))
+    whole = Outputs.load(tmp_path / "large")
+    tracemalloc.start()
+    batch = next(whole.batches(10))
+    assert tracemalloc.get_traced_memory()[1] < 100_000, "whatever the number of rows"
+    tracemalloc.stop()
     assert isinstance(batch.logits, np.memmap)
     assert batch.logits[5, 2] == 7
 

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -113,6 +114,20 @@ def test_scores_and_their_copies_cannot_be_changed(copied):
         scores.known = again.known
     with pytest.raises(TypeError, match="takes 1 positional argument"):
         Scores([0], [0], [1.0])
+
+
+def test_scores_made_of_scores_copy_no_column_twice():
+    scores = Scores(**columns(4000))
+    n_bytes = sum(getattr(scores, n).nbytes for n in columns())
+    rows = np.arange(4000)[::-1].copy()
+    for make in (lambda: scores.take(rows), lambda: Scores.concat([scores])):
+        make()  # what is computed once and kept is not counted
+        tracemalloc.start()
+        kept = make()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert len(kept) == 4000
+        assert n_bytes <= peak < 1.5 * n_bytes
 
 
 def test_classes_are_those_that_occur_unless_told():

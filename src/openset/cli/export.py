@@ -7,7 +7,7 @@ import typer
 
 import openset
 from openset import _check
-from openset.cli.options import keep_inputs, refuse, say_step, settings
+from openset.cli.options import keep_inputs, pixels_of, refuse, say_step
 from openset.cli.terminal import say
 
 
@@ -43,7 +43,7 @@ def command(
     keep_inputs(out, model)
     loaded = openset.Rejector.load(rejector, plugins=plugin or ())
     network: Any = model
-    given = {"weights": weights, "head": head, **settings([pixels])}
+    given = {"weights": weights, "head": head, **pixels_of(pixels)}
     is_file = model is None or Path(model).suffix == ".onnx"
     of_networks = "--weights, --head and --pixels are for a network by name"
     refuse(is_file and any(one is not None for one in given.values()), of_networks)

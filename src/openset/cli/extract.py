@@ -7,7 +7,7 @@ import typer
 
 import openset
 from openset import _io
-from openset.cli.options import Backend, Root, refuse, run_shards, settings
+from openset.cli.options import Backend, Root, pixels_of, refuse, run_shards
 from openset.cli.terminal import say, warn
 from openset.datasets import image_lists
 
@@ -101,7 +101,7 @@ def command(
         "classes": tuple(filter(str.strip, lines)),
         "head": head and str(head.resolve()),
         "plugins": tuple(plugin or ()),
-        **settings([pixels]),
+        **pixels_of(pixels),
     }
     if Path(network).exists():  # workers may have another current folder
         network = str(Path(network).resolve())

@@ -52,8 +52,8 @@ model
     package.module:name.
 pixels
     For ONNX files and your own modules: height and width of the images, and mean and
-    standard deviation of each channel, for pixels in [0, 1]:
-    side=224,mean=0.485,0.456,0.406,std=0.229,0.224,0.225.
+    standard deviation of each channel, for pixels in [0, 1], such as
+    side=32,mean=0.5,0.5,0.4 or side=32,mean=0.5,std=0.2.
 weights
     For timm: a file of weights (.safetensors, .pth; default: the published ones).
 head
@@ -176,6 +176,19 @@ def read(text: str) -> Any:
     return text
 
 
+def pixels_of(text: str) -> dict[str, Any]:
+    """Read --pixels: a side, and numbers of one channel or several.
+
+    Examples
+    --------
+    >>> pixels_of("side=32,mean=0.5,std=0.2,0.3,0.4")
+    {'side': 32, 'mean': [0.5], 'std': [0.2, 0.3, 0.4]}
+    """
+    found = settings([text])
+    of_one = {k for k in ("mean", "std") if not isinstance(found.get(k, []), list)}
+    return found | {name: [found[name]] for name in of_one}
+
+
 def made(texts: Iterable[str], train: object = None) -> dict[str, Any]:
     """Make detectors, by what was typed; refuse those that need training outputs."""
     found = {}
@@ -237,16 +250,9 @@ def say_step(rejector: Any) -> None:
         )
 
 
-def run_shards(
-    job: Any,
-    found: Mapping[str, str] | str,
-    out: str,
-    *,
-    jobs: int = -1,
-    backend: str = "loky",
-) -> None:
+def run_shards(job: Any, found: Mapping[str, str] | str, out: str, **how: Any) -> None:
     """Run a job over shards; say what was done; exit with 1 if some failed."""
-    done = openset.shards.run(job, found, out, jobs=jobs, backend=backend)
+    done = openset.shards.run(job, found, out, **how)
     say(done)
     for name, n in done.invalid.items():
         warn(f"invalid: {name}: {n} samples")

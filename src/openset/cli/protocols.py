@@ -39,8 +39,11 @@ Unknown = Annotated[int, typer.Option("--unknown")]
 def _default(context: typer.Context) -> None:
     """List published protocols, show one, or draw new ones.
 
-    openset protocols
-    openset protocols show cifar10 0
+    Without a command, the published ones are listed.
+
+        openset protocols
+
+        openset protocols show cifar10 0
     """
     if context.invoked_subcommand is None:
         listed()

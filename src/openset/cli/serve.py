@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import openset
-from openset.cli.options import Invalid, say_step, settings
+from openset.cli.options import Invalid, pixels_of, say_step
 from openset.cli.terminal import warn
 
 
@@ -74,7 +74,7 @@ def command(
         "log_rate": log_rate,
         "max_bytes": round(max_megabytes * 2**20),
     }
-    how = {"weights": weights, "head": head, **settings([pixels])}
+    how = {"weights": weights, "head": head, **pixels_of(pixels)}
     make = partial(_made, rejector, tuple(plugin or ()), model, how, options)
     openset.serve.run(make, host=host, port=port, workers=workers)
 

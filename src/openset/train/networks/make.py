@@ -67,11 +67,26 @@ def make(
     >>> make("classifier32", 6, torch.zeros(1, 3, 32, 32)).n_features
     128
     """
+    is_image = example.ndim == 4
     if isinstance(network, nn.Module):
         own = copy.deepcopy(network)  # the caller's stays as it is
         made = own if isinstance(own, Network) else _split(own, example)
+    elif network == "mlp":
+        made = MLP(n_outputs, example=example)
+    elif is_image and network == "classifier32":
+        made = Classifier32(n_outputs, two_norms=two_norms)
+    elif is_image and network == "osrci":
+        made = OSRCI(n_outputs, side=example.shape[-1], channels=example.shape[1])
+    elif is_image and str(network).startswith(TIMM) and not two_norms:
+        name = network.removeprefix(TIMM)
+        made = _timm(name, n_outputs, example, pretrained=pretrained)
     else:
-        made = _named(network, n_outputs, example, pretrained, two_norms=two_norms)
+        rule = f"one of {', '.join(names())}, {TIMM}NAME, or an nn.Module"
+        if not is_image:
+            rule = "'mlp' or an nn.Module for rows of numbers"
+        if two_norms:
+            rule = "'classifier32', which has two sets of batch norms, or 'osrci'"
+        _check.fail(_CALLER, "network", rule, repr(network))
     if two_norms:
         _check_norms(made)
     if made.head.out_features != n_outputs:
@@ -84,38 +99,8 @@ def make(
     return made
 
 
-def _named(
-    network: str,
-    n_outputs: int,
-    example: Tensor,
-    pretrained: bool | Path,  # noqa: FBT001  # as given to make
-    *,
-    two_norms: bool,
-) -> Network:
-    is_image = example.ndim == 4
-    if network == "mlp":
-        return MLP(n_outputs, example=example)
-    if is_image and network == "classifier32":
-        return Classifier32(n_outputs, two_norms=two_norms)
-    if is_image and network == "osrci":
-        return OSRCI(n_outputs, side=example.shape[-1], channels=example.shape[1])
-    if is_image and str(network).startswith(TIMM) and not two_norms:
-        return _timm(network.removeprefix(TIMM), n_outputs, example, pretrained)
-    rule = f"one of {', '.join(names())}, {TIMM}NAME, or an nn.Module"
-    if not is_image:
-        rule = "'mlp' or an nn.Module for rows of numbers"
-    if two_norms:
-        rule = "'classifier32', which has two sets of batch norms, or 'osrci' (none)"
-    kind = network.__name__ if isinstance(network, type) else ""
-    remedy = f"Pass an object of the class: {kind}(...)" if kind else ""
-    return _check.fail(_CALLER, "network", rule, repr(network), remedy)
-
-
 def _timm(
-    name: str,
-    n_outputs: int,
-    example: Tensor,
-    pretrained: bool | Path,  # noqa: FBT001  # as given to make
+    name: str, n_outputs: int, example: Tensor, *, pretrained: bool | Path
 ) -> Network:
     """Return a model of timm, with published weights, or those of a file."""
     model: nn.Module = optional("timm").create_model(

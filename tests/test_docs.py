@@ -87,3 +87,10 @@ def test_commands_and_options_exist(words):
     options = {o for p in command.params for o in (*p.opts, *p.secondary_opts)}
     used = {word.split("=")[0] for word in words if re.match(r"--?[a-z]", word)}
     assert used <= options, used - options
+
+
+def test_items_of_papers_exist():
+    names = {item.name for item in openset.reproduce.items()}
+    for page in PAGES:
+        named = re.findall(r"openset reproduce ([a-z][\w-]+)", page.read_text("utf-8"))
+        assert set(named) <= names, page

@@ -23,7 +23,7 @@ _MOST_PIXELS = 50_000_000  # of a request; 150 MB once decoded
 class RequestError(ValueError):
     """A request that is refused; `status` is the HTTP status of the answer."""
 
-    status: int
+    status = 422
 
 
 def refuse(status: int, name: str, rule: str, got: object) -> NoReturn:

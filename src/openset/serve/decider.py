@@ -75,9 +75,13 @@ class Decider:
         return found
 
     def decide(
-        self, given: Mapping[str, Any], threshold: float | None, ids: Any = None
-    ) -> Decisions:
-        """Decide on what a client sent, and log a part of it."""
+        self, given: Mapping[str, Any], threshold: float | str | None, ids: Any = None
+    ) -> tuple[Decisions, float]:
+        """Decide on what a client sent, and log a part of it; also say the threshold.
+
+        That is the calibrated one, if the client gave none.
+        """
+        cut = None if threshold is None else float(threshold)
         try:
             with np.errstate(all="ignore"):  # NaN by overflow is refused in words
                 outputs = self.outputs_of(given)
@@ -85,7 +89,7 @@ class Decider:
                 if ids is not None and len(ids) != len(outputs):
                     refuse(422, "ids", f"one for each of {len(outputs)}", len(ids))
                 decided = self.rejector.decide(
-                    outputs, threshold=threshold, invalid=self.invalid
+                    outputs, threshold=cut, invalid=self.invalid
                 )
         except RequestError:
             raise
@@ -93,12 +97,11 @@ class Decider:
         except Exception as error:
             if self.network is None and not isinstance(error, ValueError | TypeError):
                 raise
-            wrong = RequestError(str(error)[:1000])
-            wrong.status = 422
-            raise wrong from error
+            raise RequestError(str(error)[:1000]) from error
         if self.traffic is not None:
             self.traffic.add(outputs, ids)
-        return decided
+        calibrated = float(self.rejector.threshold.value)
+        return decided, calibrated if cut is None else cut
 
     def about(self) -> dict[str, Any]:
         """Return what a client, or the page, wants to know."""

@@ -66,9 +66,7 @@ class Routes:
 
     def decided(self, given: Any, threshold: Cut, ids: Any = None) -> Response:
         """Decide, and write the answer as JSON."""
-        cut = None if threshold is None else float(threshold)
-        found = self.decider.decide(given, cut, ids)
-        cut = self.decider.rejector.threshold.value if cut is None else cut
+        found, cut = self.decider.decide(given, threshold, ids)
         self.metrics.samples(found)
         document = {
             "decisions": found.labels.tolist(),
@@ -172,19 +170,15 @@ class Routes:
 
         def work() -> Response:
             asked = v2.parse(body, request.headers, self.max_json_bytes)
-            cut = asked.threshold
-            found = decider.decide(asked.arrays, cut)
+            wanted = asked.document.parameters.threshold
+            found, cut = decider.decide(asked.arrays, wanted)
             self.metrics.samples(found)
-            cut = decider.rejector.threshold.value if cut is None else cut
             values = v2.values_of(found, decider.names_of(found.labels), cut)
             if decider.invalid == "error":
                 del values["invalid"]
             return v2.written(asked, values, self.name, self.version)
 
-        try:
-            return await run_in_threadpool(work)
-        except RequestError as error:
-            return JSONResponse({"error": str(error)}, status_code=error.status)
+        return await run_in_threadpool(work)
 
 
 _PAGE = resources.files("openset.serve").joinpath("page.html").read_text("utf-8")
@@ -206,10 +200,11 @@ _PATHS = {
 }
 
 
-async def refused(_: Request, error: Exception) -> Response:
+async def refused(request: Request, error: Exception) -> Response:
     """Answer a request that is refused."""
+    name = "error" if request.url.path.startswith("/v2") else "detail"
     status = getattr(error, "status", 422)
-    return JSONResponse({"detail": str(error)}, status_code=status)
+    return JSONResponse({name: str(error)}, status_code=status)
 
 
 def make(routes: Routes) -> FastAPI:

@@ -85,12 +85,6 @@ class Asked:
     document: _Document
     arrays: Mapping[str, NDArray[Any]]
 
-    @property
-    def threshold(self) -> float | None:
-        """The threshold of the request, if it has one."""
-        given = self.document.parameters.threshold
-        return None if given is None else float(given)
-
 
 def describe(decider: Decider, name: str, version: str) -> dict[str, Any]:
     """Describe the rejector as a model."""

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 MANIFEST = "manifest.json"
 _KIND, _SCHEMA = "openset.Rejector", 1
 _CALLER = "Rejector.load"
-# What damage and forgery make of the entries of a manifest.
-_DAMAGE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
 
 
 def save(rejector: "Rejector", folder: Path) -> Path:
@@ -129,7 +127,7 @@ def load(folder: str | Path, plugins: Sequence[str]) -> dict[str, Any]:
         raise
     except (ArtefactError, ImportError):
         raise
-    except (*_DAMAGE, MemoryError) as error:
+    except Exception as error:  # whatever damage and forgery make of the entries
         msg = f"{_CALLER}: {folder} is damaged ({error!r}). Calibrate again"
         raise ArtefactError(msg) from error
 
@@ -147,27 +145,20 @@ def _parts(
     folder: str | Path, manifest: Mapping[str, Any], plugins: Sequence[str]
 ) -> dict[str, Any]:
     written, sets = manifest["detector"], manifest["sets"]
-    detector = remade(
-        written["name"],
-        written["params"],
-        written["classes"],
-        caller=_CALLER,
-        path=f"{folder}/{MANIFEST}",
-        plugins=plugins,
-    )
+    made = (written[name] for name in ("name", "params", "classes"))
+    where: Any = {"caller": _CALLER, "path": folder, "plugins": plugins}
     threshold = Threshold.from_dict(manifest["threshold"])
-    report = Report.from_dict(manifest["report"], threshold)
     groups = _arrays(folder, manifest["state"])
     return {
         "fitted": Fitted(
-            detector=detector,
+            detector=remade(*made, **where),
             state=groups["state"],
             widths=dict(written["widths"]),
             classes=tuple(map(str, written["names"])),
             seen=groups["seen"],
         ),
         "threshold": threshold,
-        "report": report,
+        "report": Report.from_dict(manifest["report"], threshold),
         "classes": tuple(map(str, manifest["classes"])),
         "reference": {"known": groups["reference"]["known"], **groups["reference"]},
         "reference_features": groups["features"].get(""),

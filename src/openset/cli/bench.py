@@ -76,6 +76,7 @@ def command(
     path = Path(study)
     if not path.is_file() and not path.suffix:
         _check.one_of("openset", "STUDY", study, [*bench.named.names(), "a study file"])
+        refuse(dry_run or shard != "1/1", "--dry-run and --shard are for a study")
         _named(study, outputs, out, detector, partial=partial)
         return
     of_benchmarks = outputs or detector or partial

@@ -61,6 +61,7 @@ def command(
         Correction for the number of tests.
     """  # noqa: E501  # commands can be pasted
     how = reading(columns, unknown_label, higher_is_unknown=higher_is_unknown)
+    refuse(alpha != "0.5" and not calibration, "--alpha needs --calibration")
     metric = list(dict.fromkeys(metric or ()))  # one may be given twice
     tested = metric or ["openauc", *["oosa"] * bool(calibration)]
     settings: dict[str, Any] = {"against": against, "correction": correction}

@@ -68,6 +68,7 @@ def command(
     refuse(sketch and others, "--sketch is for --threshold, --json and --out only")
     both = calibration and threshold is not None
     refuse(both, "--calibration chooses the threshold: give no --threshold")
+    refuse(alpha != "0.5" and not calibration, "--alpha needs --calibration")
     keep_inputs(out, *paths, calibration)
     how = reading(columns, unknown_label, higher_is_unknown=higher_is_unknown)
     if sketch:

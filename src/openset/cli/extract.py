@@ -119,6 +119,7 @@ def command(
     }
     if image_list is None and _is_of_shards(data):
         refuse(Path(out).suffix, "--out must be a folder for a folder of shards")
+        refuse(part or fit_head, "--part and --fit-head are not for a folder of shards")
         found = openset.shards.find(data, endings=SHARDS)
         job = openset.shards.Extract(network, tuple(how.items()), tuple(run.items()))
         run_shards(job, found, out, jobs=jobs, backend=backend)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import openset
-from openset.cli.options import Invalid, pixels_of, say_step
+from openset.cli.options import Invalid, pixels_of, refuse, say_step
 from openset.cli.terminal import warn
 
 
@@ -75,6 +75,8 @@ def command(
         "max_bytes": round(max_megabytes * 2**20),
     }
     how = {"weights": weights, "head": head, **pixels_of(pixels)}
+    given = any(value is not None for value in how.values())
+    refuse(model is None and given, "--weights, --head and --pixels need --model")
     make = partial(_made, rejector, tuple(plugin or ()), model, how, options)
     openset.serve.run(make, host=host, port=port, workers=workers)
 

@@ -204,12 +204,7 @@ def _train(network: Network, place: Place, folder: Path) -> list[dict[str, Any]]
 
 def fit(model: Any, cut: Cut, seed: int) -> Iterator[tuple[str, Outputs]]:
     """Train a classifier of scikit-learn; yield its outputs on every part."""
-    from sklearn.exceptions import ConvergenceWarning  # noqa: PLC0415  # slow
-    from sklearn.pipeline import make_pipeline  # noqa: PLC0415
-    from sklearn.preprocessing import (  # noqa: PLC0415
-        FunctionTransformer,
-        StandardScaler,
-    )
+    from sklearn import exceptions, pipeline, preprocessing  # noqa: PLC0415  # slow
 
     made = classifier(model.estimator)(**model.params)
     if "random_state" in made.get_params() and "random_state" not in model.params:
@@ -217,10 +212,10 @@ def fit(model: Any, cut: Cut, seed: int) -> Iterator[tuple[str, Outputs]]:
     # Not per pixel: pixels at the border are nearly constant, and images of another
     # data set would be thousands of standard deviations away there.
     is_scaled = model.scale and cut.train.kind == "table"
-    scaler = StandardScaler() if is_scaled else FunctionTransformer()
-    fitted = make_pipeline(scaler, made)
+    scaler = preprocessing.StandardScaler() if is_scaled else "passthrough"
+    fitted = pipeline.make_pipeline(scaler, made)
     with warnings.catch_warnings():  # stopping at the number of epochs is intended
-        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
         # If interrupted, scikit-learn's networks only warn and count as fitted; outputs
         # of a half-trained network must not be saved.
         warnings.filterwarnings("error", "Training interrupted by user", UserWarning)
@@ -254,14 +249,10 @@ def _numbers(samples: Samples) -> NDArray[np.float64]:
 def _outputs(fitted: Any, samples: Samples) -> Outputs:
     from sklearn.neural_network import MLPClassifier  # noqa: PLC0415
 
-    from openset.integrations.sklearn_outputs import (  # noqa: PLC0415
-        features_of,
-        linear_head,
-        logits_of,
-    )
+    from openset.integrations import sklearn_outputs as sklearn  # noqa: PLC0415
 
     inputs = _numbers(samples)
-    features, last = features_of(fitted, inputs), fitted[-1]
+    features, last = sklearn.features_of(fitted, inputs), fitted[-1]
     if isinstance(last, MLPClassifier):
         for weight, bias in zip(last.coefs_[:-1], last.intercepts_, strict=False):
             features = np.maximum(features @ weight + bias, 0)
@@ -272,8 +263,8 @@ def _outputs(fitted: Any, samples: Samples) -> Outputs:
         head = {"weight": weight, "bias": bias}
         logits = features @ weight.T + bias
     else:
-        logits = logits_of(fitted, inputs)
-        head = linear_head(fitted, logits, features)
+        logits = sklearn.logits_of(fitted, inputs)
+        head = sklearn.linear_head(fitted, logits, features)
     return Outputs(
         logits=logits.astype(np.float32),
         features=features.astype(np.float32),

@@ -239,7 +239,12 @@ def _results(cells: Iterable[Cell]) -> Iterable[Result]:
             about = {
                 name: row[name] for name in ("metric", "value", "n") if name in row
             }
-            yield Result(**of_key, **about)
+            try:
+                yield Result(**of_key, **about)
+            except (TypeError, ValueError) as error:
+                rule = "rows must have a metric and a number as value"
+                msg = f"Cell {cell.id}: {rule}, got {row}. {_AGAIN}"
+                raise ArtefactError(msg) from error
 
 
 def _json(path: Path) -> Any:

@@ -7,7 +7,13 @@ from typing import Annotated, Any, Literal, Self
 
 import pydantic
 import yaml
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from openset import _check, _io, _plugins, detectors, thresholds
 from openset.bench.protocols import (
@@ -308,8 +314,13 @@ def parse(text: bytes, name: str, *, base: Path | None = None) -> Study:
         except yaml.YAMLError as error:
             raise ValueError(str(error)) from error
         base = base or Path()
-        with _plugins.searching(base):
-            return Study.model_validate(data).at(base)
+        try:
+            with _plugins.searching(base):
+                return Study.model_validate(data).at(base)
+        except ValidationError as error:  # all of them, without addresses and inputs
+            found = ((".".join(map(str, e["loc"])), e["msg"]) for e in error.errors())
+            lines = (": ".join(filter(None, one)) for one in found)
+            raise ValueError("\n".join(lines).replace("Value error, ", "")) from error
 
 
 def no_rule(kind: str) -> None:

@@ -73,18 +73,6 @@ def test_training_samples_are_no_reference():
         Combined(parts=["msp", "osnn"]).fit(drawn(60))
 
 
-def test_a_combination_is_the_weighed_sum_of_ranks():
-    train, new = drawn(300, seed=1), drawn(50, seed=2)
-    parts = [detectors.make(name).fit(train) for name in ("msp", "postmax")]
-    reference = [one.known(train) for one in parts]
-    both = combine(parts, reference=reference, weights=[0.2, 0.8])
-    expected = sum(
-        w * rank(one.known(new), r)
-        for w, one, r in zip((0.2, 0.8), parts, reference, strict=True)
-    )
-    np.testing.assert_allclose(both.known(new), expected)
-
-
 def test_ranks_of_the_reference_are_its_ranks():
     values = np.random.default_rng(0).normal(size=100)
     ranks = rank(values, values)

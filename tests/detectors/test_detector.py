@@ -16,7 +16,6 @@ from openset.detectors import (
     Mahalanobis,
     ReAct,
     ViM,
-    base,
     make,
 )
 from openset.testing import example_outputs as split
@@ -60,28 +59,6 @@ def test_an_infinite_training_feature_is_named_in_fitting(name, outputs):
     params = {"k": 5} if name == "knn" else {}
     with pytest.raises(ValueError, match=r"\.fit: features must be finite.* row 3\."):
         make(name, **params).fit(train)
-
-
-def test_a_subclass_is_registered_as_its_statement_says(monkeypatch):
-    class Recorder:
-        def __init__(self):
-            self.found = []
-
-        def register(self, name, kind, *, listed):
-            self.found.append((name, kind.__name__, listed))
-
-    registry = Recorder()
-    monkeypatch.setattr(base, "REGISTRY", registry)
-    type("Plain", (MSP,), {})
-    type("Named", (MSP,), {"name": "other"})
-    type("Hidden", (MSP,), {}, listed=False)
-    type("Alone", (MSP,), {}, register=False)
-    type("_Private", (MSP,), {})
-    assert registry.found == [
-        ("plain", "Plain", True),
-        ("other", "Named", True),
-        ("hidden", "Hidden", False),
-    ]
 
 
 class _Plain(Detector):

@@ -82,13 +82,6 @@ def test_every_training_sample_is_covered():
     assert everyone.state["vectors"].shape[0] == len(TRAIN)
 
 
-def test_a_sample_on_an_extreme_vector_is_known_without_bound():
-    train = Outputs(features=[[-4.0], [-3.0], [3.0], [4.0]], labels=[0, 0, 1, 1])
-    fitted = EVM(cover=1.0).fit(train)  # every sample is an extreme vector
-    np.testing.assert_array_equal(fitted.known(train), np.full(4, np.inf))
-    np.testing.assert_array_equal(fitted.probability(train), np.ones(4))
-
-
 def test_samples_of_two_classes_in_one_place_are_no_extreme_vectors():
     features = np.array([[0.0], [5.0], [5.0], [9.0]]) + 1e6
     fitted = EVM().fit(Outputs(features=features, labels=[0, 0, 1, 1]))

@@ -109,11 +109,6 @@ def test_the_higher_of_two_maxima_of_many_samples_is_found():
     assert law.loglik > log_likelihood(x, -1.0, x.min(), np.ptp(x)) + 9000
 
 
-def test_samples_in_one_place_but_for_the_minimum_have_the_uniform_law():
-    law = fit_gpd(np.r_[0.0, np.full(40, 2.0)])
-    assert (law.shape, law.scale, law.at_bound) == (-1.0, 2.0, True)
-
-
 def test_some_ties_at_the_minimum_are_fine_and_too_many_are_refused():
     x = np.round(draw("exponential", 1000), 1)
     assert np.count_nonzero(x == x.min()) > 10
@@ -132,12 +127,6 @@ def test_the_functions_are_scipys(shape):
     q = np.array([0.0, 0.1, 0.9, 1.0])
     expected = stats.genpareto.ppf(q, shape, loc=1, scale=2)
     np.testing.assert_allclose(law.ppf(q), expected, rtol=1e-6)
-
-
-@pytest.mark.parametrize("shape", [-2.0, -0.5, 0.0, 0.5, 2.0])
-def test_the_end_point_is_that_of_scipy(shape):
-    law = GPD(shape=shape, loc=3.0, scale=2.0)
-    assert law.endpoint == stats.genpareto(shape, loc=3.0, scale=2.0).support()[1]
 
 
 def test_evenly_spread_samples_have_the_uniform_law_at_the_bound():

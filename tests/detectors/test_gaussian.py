@@ -78,17 +78,6 @@ def test_with_few_samples_rmds_shrinks_both_covariances_alike(xp):
     assert_allclose(fitted.score(in_library(test, xp)).known, expected)
 
 
-def test_a_covariance_that_is_all_noise_becomes_a_multiple_of_the_identity():
-    # Two samples per class, each pair in a direction of its own; classes in a fifth.
-    pairs = np.repeat(np.eye(4, 5), 2, axis=0) * np.tile([1.0, -1.0], 4)[:, None]
-    labels = np.repeat(np.arange(4), 2)
-    features = pairs + 10 * labels[:, None] * np.eye(1, 5, 4)
-    fitted = RMDS().fit(Outputs(features=features, labels=labels))
-    test = Outputs(features=np.zeros((1, 5)), labels=[-1])
-    # The mean variance is 1/5; 0 is 15 away from the mean, and at that of class 0.
-    assert_allclose(fitted.score(test).known, 5 * (15**2 - 0))
-
-
 @pytest.mark.parametrize("scale", [1.0, 1e-9])
 def test_a_direction_without_variance_is_left_out(train, test, scale):
     def widened(outputs):

@@ -51,20 +51,6 @@ def test_nnguide_warns_of_negative_energies():
     assert w[0].filename == __file__  # it points at the call of fit
 
 
-@pytest.mark.parametrize("kind", [KNN, NNGuide])
-@pytest.mark.parametrize(
-    ("bank", "size"), [(0.25, 15), (20, 20), (1.0, 60), (None, 60)]
-)
-def test_the_bank_is_a_seeded_part_of_the_training_samples(kind, bank, size):
-    train = split(60)
-    fits = [kind(k=3, bank=bank, seed=s).fit(train).state["bank"] for s in (5, 5, 6)]
-    whole = kind(k=3).fit(train).state["bank"]
-    assert fits[0].shape == (size, 32)
-    assert_array_equal(fits[0], fits[1])
-    assert np.array_equal(fits[0], fits[2]) == (size == 60)
-    assert all((row == whole).all(axis=1).any() for row in fits[0])
-
-
 @pytest.fixture
 def faiss(monkeypatch):
     """Return faiss; a list `built` on it notes what it builds."""

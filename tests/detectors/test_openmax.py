@@ -108,14 +108,6 @@ def test_the_released_rank_weights_go_from_one_to_one_over_alpha():
     np.testing.assert_allclose(shares_lost(2, [4.0, 4.0, 4.0]), [1, 0.5, 0])
 
 
-def test_misclassified_samples_do_not_count():
-    wrong = network(60, seed=5)
-    wrong = wrong.take(wrong.logits.argmax(axis=1) == wrong.labels)
-    wrong = Outputs(logits=wrong.logits, labels=(wrong.labels + 1) % 4)
-    both = OpenMax().fit(Outputs.concat([TRAIN, wrong]))
-    np.testing.assert_allclose(both.known(NEW), OpenMax().fit(TRAIN).known(NEW))
-
-
 def test_classes_with_few_samples_are_not_revised():
     labels = np.r_[np.zeros(40, int), [1, 1], np.full(40, 2)]
     logits = np.eye(3)[labels] * 8 + np.random.default_rng(0).normal(size=(82, 3))

@@ -149,16 +149,6 @@ def test_nci_equals_a_loop_over_samples(train, test, alpha):
     assert_allclose(NCI(alpha=alpha).fit(train).score(test).known, expected)
 
 
-def test_fdbd_names_classes_whose_weights_are_one_vector_up_to_rounding(train):
-    weight = np.array(train.weight)
-    weight[2] = weight[0] * (1 + 1e-9)
-    spoilt = Outputs(features=train.features, weight=weight, bias=train.bias)
-    with pytest.raises(ValueError, match="the same for classes 0 and 2"):
-        FDBD().fit(spoilt)
-    weight[2] = weight[0] * (1 + 1e-6)
-    FDBD().fit(Outputs(features=train.features, weight=weight, bias=train.bias))
-
-
 @pytest.mark.parametrize("temperature", [1.0, 3.0])
 def test_gradnorm_is_the_norm_of_an_automatic_gradient(temperature, pytorch_ood):
     outputs = split(12)

@@ -72,14 +72,6 @@ def test_weiper_equals_a_loop_over_numbers(recipe, train, test):
     assert_allclose(fitted.known(test), expected)
 
 
-def test_weiper_perturbs_weights_by_a_share_of_their_length(train):
-    weight = WeiPer(repeats=5, delta=0.3).fit(train).state["weight"].reshape(5, 4, 32)
-    away = np.linalg.norm(weight - train.weight, axis=2)
-    lengths = np.linalg.norm(train.weight, axis=1)
-    assert_allclose(away, np.tile(0.3 * lengths, (5, 1)), rtol=1e-5)
-    assert len(np.unique(weight[:, 0, 0])) == 5
-
-
 def test_weiper_draws_training_samples_and_predicts_from_features(train, test):
     fits = [WeiPer(repeats=3, max_samples=50, seed=s).fit(train) for s in (0, 0, 1)]
     known = [fitted.known(test) for fitted in fits]

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose
 from openset import Outputs, Rejector, detectors, selection
 from openset.detectors import Detector, Fitted
 from openset.outputs import replaced
-from openset.selection.choose import CONSENSUS, MEMBERS, SIMPLE
+from openset.selection.choose import CONSENSUS, MEMBERS
 from tests.selection import plain_rule
 
 N = 12
@@ -236,12 +236,3 @@ def test_what_the_outputs_have_decides_what_is_suitable(missing, expected, reaso
     assert names == tuple(expected.split())
     assert said.endswith(reason)
     assert all(detectors.make(name).missing_from(train) == () for name in names)
-
-
-def test_without_training_outputs_those_that_learn_nothing_are_suitable():
-    names, reason = selection.suitable(None)
-    assert names == ("msp", "maxlogit")
-    assert reason == "msp and maxlogit: rmds, vim and osnn need training outputs"
-    with pytest.raises(ValueError, match="train must be with logits, or features and"):
-        selection.suitable(Outputs(features=PARTS["features"]))
-    assert {*MEMBERS, *SIMPLE} <= set(detectors.names())

@@ -130,32 +130,3 @@ def test_what_leaving_out_needs_is_named():
     unknown = Outputs(logits=[[1.0, 2.0]], labels=[-1])
     with pytest.raises(ValueError, match="known must be labelled, with samples of"):
         selection.synthetic(unknown)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: selection.synthetic(drawn(), "magic"), "kind must be one of"),
-        (lambda: selection.synthetic(drawn(), "noise"), "kind must be one of"),
-        (lambda: selection.synthetic(Outputs(logits=[[1.0, 2]])), "must be labelled"),
-        (
-            lambda: selection.synthetic(Outputs(logits=[[1.0, 2]], labels=[0])),
-            "at least two classes",
-        ),
-        (
-            lambda: selection.synthetic(
-                Outputs(logits=[[1.0]], labels=[0]), "left-out"
-            ),
-            "two or more classes",
-        ),
-        (
-            lambda: selection.leave_classes_out(
-                detectors.MSP(), drawn(), drawn(), folds=1
-            ),
-            "folds must be between 2",
-        ),
-    ],
-)
-def test_what_cannot_be_made_is_said(call, message):
-    with pytest.raises(ValueError, match=message):
-        call()

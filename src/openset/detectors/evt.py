@@ -1,7 +1,7 @@
 """Extreme-value fits: generalised Pareto and Weibull, by maximum likelihood.
 
 Public because they are useful on their own: PostMax uses :func:`fit_gpd`; OpenMax, EVM,
-W-SVM and PI-SVM use :func:`fit_weibull` and its form for many rows at once.
+W-SVM and PI-SVM use :func:`fit_weibull_rows`.
 """
 
 import math
@@ -15,22 +15,9 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors.weibull import (
-    Law,
-    Weibull,
-    WeibullRows,
-    fit_weibull,
-    fit_weibull_rows,
-)
+from openset.detectors.weibull import WeibullRows, fit_weibull_rows
 
-__all__ = [
-    "GPD",
-    "Weibull",
-    "WeibullRows",
-    "fit_gpd",
-    "fit_weibull",
-    "fit_weibull_rows",
-]
+__all__ = ["GPD", "WeibullRows", "fit_gpd", "fit_weibull_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -58,7 +45,7 @@ _GRID: Floats = np.concatenate(
 
 
 @dataclass(frozen=True, kw_only=True)
-class GPD(Law):
+class GPD:
     r"""A generalised Pareto distribution fitted by :func:`fit_gpd`.
 
     .. math:: 1 - F(x) = (1 + \xi z)^{-1/\xi}, \qquad z = (x - \mu) / \sigma \ge 0
@@ -110,6 +97,16 @@ class GPD(Law):
         inner = self.shape * z
         logs = xp.log1p(xp.where(inner > -1, inner, xp.zeros_like(inner)))
         return xp.where(inner > -1, -logs / self.shape, -math.inf)
+
+    def sf(self, x: Array) -> Array:
+        """Return the survival function, ``1 - cdf``."""
+        logs = self.logsf(x)
+        return _xp.array_namespace(logs).exp(logs)
+
+    def cdf(self, x: Array) -> Array:
+        """Return the cumulative distribution function."""
+        logs = self.logsf(x)
+        return -_xp.array_namespace(logs).expm1(logs)
 
     def ppf(self, q: Any) -> Floats:
         """Return the quantiles of the probabilities `q` (NumPy)."""

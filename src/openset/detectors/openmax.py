@@ -60,7 +60,7 @@ class OpenMax(Detector):
     weight
         Weight of the Euclidean distance in ``"eucos"``.
     translate
-        The T of libMR's tail fits (see :func:`openset.detectors.evt.fit_weibull`). The
+        The T of libMR's tail fits: the least distance of a tail is moved to it. The
         released code uses libMR, hence the default of 10000; None fits the distances as
         they are.
 

@@ -1,4 +1,4 @@
-"""Two-parameter Weibull distribution, and maximum-likelihood tail fits."""
+"""Maximum-likelihood fits of two-parameter Weibull distributions."""
 
 import math
 from dataclasses import dataclass
@@ -13,58 +13,6 @@ from openset._types import Array
 Floats = NDArray[np.float64]
 
 _MAX_STEPS = 200  # of Newton's method
-
-
-class Law:
-    """A distribution by the logarithm of its survival function."""
-
-    def logsf(self, x: Array) -> Array:
-        """Return ``log(1 - cdf)``."""
-        raise NotImplementedError
-
-    def sf(self, x: Array) -> Array:
-        """Return the survival function, ``1 - cdf``."""
-        logs = self.logsf(x)
-        return _xp.array_namespace(logs).exp(logs)
-
-    def cdf(self, x: Array) -> Array:
-        """Return the cumulative distribution function."""
-        logs = self.logsf(x)
-        return -_xp.array_namespace(logs).expm1(logs)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Weibull(Law):
-    r"""A two-parameter Weibull distribution of ``z = sign * (x - loc)``.
-
-    .. math:: F(x) = 1 - e^{-(z / \lambda)^\kappa}, \qquad F = 0 \text{ for } z \le 0
-
-    Parameters
-    ----------
-    shape, scale
-        :math:`\kappa` and :math:`\lambda`. An infinite shape is a step at `scale`.
-    loc, sign
-        Map `x` to `z`; with a sign of -1 the cdf decreases with `x`.
-    loglik
-        Log-likelihood of the `n` tail values it was fitted to.
-
-    Examples
-    --------
-    >>> Weibull(shape=2.0, scale=2.0).sf([0.0, 2.0, 4.0]).round(4)  # e^0, e^-1, e^-4
-    array([1.    , 0.3679, 0.0183])
-    """
-
-    shape: float
-    scale: float
-    loc: float = 0.0
-    sign: int = 1
-    loglik: float = math.nan
-    n: int = 0
-
-    def logsf(self, x: Array) -> Array:
-        """Return ``log(1 - cdf)``."""
-        law = self.shape, self.scale, self.loc, self.sign
-        return -exp(log_exponent(_xp.floats(x), *law))
 
 
 def log_exponent(
@@ -106,78 +54,6 @@ def exp(values: Array) -> Array:
         return _xp.array_namespace(values).exp(values)
 
 
-def fit_weibull(
-    x: Array,
-    *,
-    tail: int | None = None,
-    translate: float | None = None,
-    side: str = "high",
-) -> Weibull:
-    r"""Fit a two-parameter Weibull distribution to one tail of the samples.
-
-    The maximum-likelihood shape solves
-
-    .. math:: \frac{\sum z^\kappa \log z}{\sum z^\kappa} - \frac1\kappa
-              = \frac1t \sum \log z, \qquad
-              \lambda = \Bigl(\frac1t \sum z^\kappa\Bigr)^{1/\kappa}
-
-    whose left side grows with :math:`\kappa`: there is one root, and Newton's method in
-    :math:`\log \kappa` finds it.
-
-    Parameters
-    ----------
-    x
-        Finite samples. Arrays of any library.
-    tail
-        Number of extreme samples to fit to; all, if None or if there are fewer.
-    translate
-        None: the samples themselves are z, and must be positive. A number T: libMR's
-        convention. The least of the tail is moved to T, ``z = x + T - min(tail)`` for
-        the high side; the low side is mirrored first, ``z = -x + T - min(-tail)``.
-        libMR has T = 10000, with which the shape is very large and the distribution is
-        practically a Gumbel distribution; the vast package uses T = 1. *Scores depend
-        on T.*
-    side
-        ``"high"``: the largest samples are the tail. ``"low"``: the smallest.
-
-    Returns
-    -------
-    Weibull
-        With an infinite shape (a step) if all tail values are equal.
-
-    Examples
-    --------
-    The low tail of [1, 2, 9] with one value is a step at 1; two values have a shape.
-
-    >>> fit_weibull([1.0, 2.0, 9.0], tail=1, side="low").shape
-    inf
-    >>> law = fit_weibull([1.0, 2.0, 9.0], tail=2, side="low")
-    >>> round(law.shape, 3), round(law.scale, 3), law.n
-    (3.462, 1.679, 2)
-    """
-    _check.one_of("fit_weibull", "side", side, ("high", "low"))
-    if tail is not None:
-        _check.positive_int("fit_weibull", "tail", tail)
-    values = np.asarray(_xp.to_numpy(x), dtype=float)
-    _check.vector("fit_weibull", "x", values)
-    sign = -1 if side == "low" else 1
-    size = values.size if tail is None else min(tail, values.size)
-    extreme = sign * np.sort(sign * values)[values.size - size :]
-    if translate is None:
-        sign, loc = 1, 0.0
-    else:
-        loc = sign * (float((sign * extreme).min()) - translate)
-    rows = fit_weibull_rows((sign * (extreme - loc))[None, :], caller="fit_weibull")
-    return Weibull(
-        shape=float(rows.shape[0]),
-        scale=float(rows.scale[0]),
-        loc=float(loc),
-        sign=sign,
-        loglik=float(rows.loglik[0]),
-        n=size,
-    )
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WeibullRows:
     """One Weibull distribution per row: arrays of shape (m,)."""
@@ -187,10 +63,17 @@ class WeibullRows:
     loglik: Floats
 
 
-def fit_weibull_rows(
-    z: Any, *, is_member: Any = None, caller: str = "fit_weibull_rows"
-) -> WeibullRows:
-    """Fit one two-parameter Weibull distribution to each row of positive numbers.
+def fit_weibull_rows(z: Any, *, is_member: Any = None) -> WeibullRows:
+    r"""Fit one two-parameter Weibull distribution to each row of positive numbers.
+
+    .. math:: F(z) = 1 - e^{-(z / \lambda)^\kappa}, \qquad
+              \frac{\sum z^\kappa \log z}{\sum z^\kappa} - \frac1\kappa
+              = \frac1t \sum \log z, \qquad
+              \lambda = \Bigl(\frac1t \sum z^\kappa\Bigr)^{1/\kappa}
+
+    The left side of the equation of the shape grows with :math:`\kappa`: there is one
+    root, and Newton's method in :math:`\log \kappa` finds it. libMR moves the least of
+    a tail to 10000 first, which makes shapes very large: scores depend on that.
 
     Parameters
     ----------
@@ -214,8 +97,8 @@ def fit_weibull_rows(
     member = np.ones(values.shape, bool) if is_member is None else np.asarray(is_member)
     usable = np.isfinite(values) & (values > 0)
     if values.ndim != 2 or not member.any(axis=1).all() or not usable[member].all():
-        rule = "positive and finite (translate=1.0 moves a tail), some in every row"
-        _check.fail(caller, "samples", rule, f"others, of shape {values.shape}")
+        rule, got = "positive and finite, some in every row", f"shape {values.shape}"
+        _check.fail("fit_weibull_rows", "z", rule, got)
     count = np.count_nonzero(member, axis=1)
     top = np.max(values, axis=1, where=member, initial=0.0)
     # Logarithms relative to the largest value. Above half of it the difference is

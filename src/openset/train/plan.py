@@ -177,6 +177,9 @@ def _cut(job: Job) -> tuple[Cut, str]:
         cut = datasets.cut(data, protocol, **others)
     published = cut.protocol.name.partition("/")[0]
     train = cut.train.at_most(job.max_train, seed=cut.protocol.seed)
+    if (n_left := len(np.unique(train.labels))) < len(train.classes):
+        got = f"{job.max_train}, which leaves {n_left} of {len(train.classes)}"
+        _check.fail(_CALLER, "max_train", "enough for each known class", got)
     return replace(cut, train=train), published if published in CEPLUS else name
 
 

@@ -130,6 +130,7 @@ HEAD = "labels,predicted,known"
         ("s.csv", "logits,labels\n0,1\n", "Score these outputs first"),
         ("s.csv", f"{HEAD}\n0,0,nan\n", "known must be free of NaN"),
         ("s.csv", f"{HEAD},n_classes\n0,0,1,3\n0,0,1,9\n", r"one number, got [3, 9]"),
+        ("s.csv", f"{HEAD},n_classes\n", "n_classes must be one number, got []"),
         ("s.parquet", "PAR1 nonsense", "is damaged or no table of scores"),
     ],
 )

@@ -102,7 +102,7 @@ def read(path: Path, columns: Mapping[str, str]) -> dict[str, Any]:
         found |= _numbers(path, found)
     if "n_classes" in found:
         counts = np.unique(found["n_classes"]).tolist()
-        if len(counts) > 1:
+        if len(counts) != 1:
             _check.fail(str(path), "n_classes", "one number", counts, "", ArtefactError)
         found["n_classes"] = counts[0]
     return found

@@ -14,9 +14,8 @@ from openset._optional import optional
 from openset.detectors import Fitted
 from openset.outputs import Invalid as Keep
 from openset.outputs import Outputs
-from openset.rejector import Invalid, Rejector
+from openset.rejector import Invalid, Rejector, files
 from openset.scores import Scores, write_parquet
-from openset.shards.running import store
 
 _MATRICES, _VECTORS = ("logits", "features"), ("labels", "groups", "ids")
 
@@ -109,8 +108,7 @@ class Predict(_Options):
     @property
     def identity(self) -> dict[str, Any]:
         """The content of the rejector."""
-        fs, root = store(self.rejector)
-        digest = hashlib.sha256(fs.cat_file(f"{root}/manifest.json")).hexdigest()
+        digest = hashlib.sha256(files.read(self.rejector, files.MANIFEST)).hexdigest()
         return {"kind": "predict", "rejector": digest, "format": self.format}
 
     def files(self, name: str) -> list[str]:

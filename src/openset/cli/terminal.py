@@ -14,6 +14,7 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
+import openset
 from openset import _check, _io
 from openset._safe_text import visible
 
@@ -122,24 +123,22 @@ def deliver(
     `rows` have full precision, for CSV; `shown` (default: `rows`) are those of a
     LaTeX table, or its text.
     """
-    from openset.stats import tables  # noqa: PLC0415  # takes a second to import
-
     if out is None:
         print_json(document)
         return
     _check.ending("openset", out, [".json", ".csv", ".tex"])
-    if out.suffix == ".tex":
-        shown = rows if shown is None else shown
-        text = shown if isinstance(shown, str) else _latex(shown)
+    if out.suffix == ".json":
+        text = json_text(document) + "\n"
+    elif out.suffix == ".csv":
+        text = openset.stats.tables.csv_text(rows)
     else:
-        is_json = out.suffix == ".json"
-        text = json_text(document) + "\n" if is_json else tables.csv_text(rows)
+        text = shown if isinstance(shown, str) else _latex(shown or rows)
     _io.put(out, text)
     say(f"wrote {out}")
 
 
 def _latex(rows: Rows) -> str:
-    from openset.stats import tables  # noqa: PLC0415
+    tables = openset.stats.tables
 
     def cell(value: Any) -> str:
         text = tables.latex_text(_cell(value).plain)

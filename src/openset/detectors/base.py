@@ -303,8 +303,9 @@ REGISTRY: _plugins.Registry[type[Detector]] = _plugins.Registry(
 
 
 def names() -> list[str]:
-    """Return the names of all detectors."""
-    return REGISTRY.names()
+    """Return the names of all detectors: those of openset by letter, then guests."""
+    ours = sorted(REGISTRY.built_in())
+    return [*ours, *(name for name in REGISTRY.names() if name not in ours)]
 
 
 def find(

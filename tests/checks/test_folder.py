@@ -177,7 +177,9 @@ def test_a_file_that_is_no_cell_is_named(tmp_path, text):
 
 def test_a_row_that_is_no_result_is_reported(tmp_path):
     write_cell(tmp_path, 0, auroc="high")
-    with pytest.raises(ValueError, match=r"value must be a number .*got 'high'"):
+    with pytest.raises(
+        ValueError, match=r"rows must have a metric and a number as value"
+    ):
         checks.run_folder(tmp_path)
 
 

@@ -198,7 +198,7 @@ def peers_of(train: Outputs, test: Outputs, device: str) -> dict[str, Peer]:
 
 OURS = {
     "vim": {"dim": 256},
-    "vra": {"low": 1, "high": 99, "below": "clip", "per_feature": True},
+    "vra": {"low": 1, "high": 99, "below": "clip"},
 }
 """Parameters of ours that are not the default: those of the peer."""
 

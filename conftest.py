@@ -45,6 +45,12 @@ OPTIONAL = (
 ABSENT = frozenset(name for name in OPTIONAL if find_spec(name) is None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def as_users_type(doctest_namespace):
+    """Run examples as in a user's session: their classes are not openset's own."""
+    doctest_namespace["__name__"] = "__main__"
+
+
 def absent(error):
     """Return the optional package whose absence is the cause of an error, or None."""
     error = getattr(error, "exc_info", (None, error))[1]  # of a doctest

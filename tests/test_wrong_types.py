@@ -20,7 +20,7 @@ CASES = {
         lambda: selection.choose(
             [detectors.MSP(), detectors.MaxLogit()], known=OUTPUTS, surrogate=OUTPUTS
         ),
-        "selection.choose: fitted must be fitted detectors, got MSP",
+        "selection.choose: fitted must be several fitted detectors, got MSP",
     ),
     "bare array": (
         lambda: REJECTOR.predict(np.eye(4)),

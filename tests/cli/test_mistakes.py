@@ -109,6 +109,7 @@ MISTAKES = {
     "predict rejector test.npz --plugin json": "'package.module:Name', got",
     "predict rejector test.npz --out test.npz": "another file than those",
     "predict rejector shards": "--out must be given",
+    "calibrate --out r --test a.npz --test b.npz": "--test may be given once",
     "calibrate --out r": "--known must be given",
     "calibrate --run missing --out r": "no such file: missing/outputs/train.npz",
     "calibrate --out r --known far.npz --surrogate val.npz": "swapped",

@@ -113,6 +113,19 @@ class Group(_Documented, TyperGroup):
 class Command(_Documented, TyperCommand):
     """A command."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an option that takes one value but is given two: one would be lost."""
+        _, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for param in given:
+            several = getattr(param, "multiple", True) or getattr(
+                param, "is_flag", True
+            )
+            refuse(
+                given.count(param) > 1 and not several,
+                f"{param.opts[0]} may be given once",
+            )
+        return super().parse_args(ctx, args)
+
 
 def described(docstring: str) -> tuple[str, dict[str, str]]:
     r"""Split a docstring into what precedes its parameters, and the text of each.

@@ -34,7 +34,7 @@ print(done.n_run, "cells")
 # marks what is significantly behind the best.
 
 results = ops.runs.results("runs/digits")
-board = ops.stats.leaderboard(results, ["openauc", "auroc"], columns="metric")
+board = ops.stats.leaderboard(results, ["openauc", "auroc"])
 board
 
 # %%

@@ -1,6 +1,7 @@
 """`openset compare`."""
 
 import json
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -59,9 +60,9 @@ def test_a_latex_table_has_methods_as_rows_in_percent(run, tmp_path):
 def test_seeds_are_repeats_not_rivals(run, run_json, tmp_path):
     results = stats.read_results(PATTERN)
     found = run_json("compare", PATTERN)
-    board = stats.leaderboard(results, list(stats.METRICS), columns="metric")
+    board = stats.leaderboard(results, list(stats.METRICS))
     assert found["leaderboards"] == json.loads(json.dumps(board.records()))
-    assert found["tests"] == [t.record() for t in stats.paired_t(results, "openauc")]
+    assert found["tests"] == [*map(asdict, stats.paired_t(results, "openauc"))]
     text = run("compare", PATTERN, "--metric", "auroc")
     assert f"{board.entries['knn', 'auroc'].mean:.3f} ± " in text
     assert "4 seeds" in text
@@ -81,5 +82,5 @@ def test_a_study_is_compared_by_paired_t_tests(run, run_json, tmp_path):
     words = "--metric", "oosa", "--against", "postmax", "--correction", "bonferroni"
     found = run_json("compare", path, *words)["tests"]
     tests = stats.paired_t(results, "oosa", against="postmax", correction="bonferroni")
-    assert found == [test.record() for test in tests]
+    assert found == [*map(asdict, tests)]
     assert "far" in run("compare", path, *words)

@@ -60,13 +60,8 @@ def test_when_everything_ties_nothing_differs():
     ("table", "words"),
     [
         ({"a": [1, 2], "b": [2, 1]}, "at least three methods, got 2. Compare two"),
-        (
-            {"a": [1], "b": [2], "c": [3]},
-            "undefined for fewer than two problems, got 1",
-        ),
-        ({"a": [1, 2], "b": [1, 2, 3], "c": [1]}, "same length, got 2, 3"),
-        ({"a": 1, "b": 2, "c": 3}, "values of 'a' must be one-dimensional"),
-        ({"a": [1, 2], "b": [1, np.nan], "c": [1, 2]}, "values of 'b' .* finite"),
+        ({"a": [1], "b": [2], "c": [3]}, "undefined for fewer than two problems"),
+        ({"a": 1, "b": 2, "c": 3}, "values must be a finite number for each run"),
     ],
 )
 def test_bad_tables_are_refused(table, words):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_1samp, ttest_rel
 
-from openset import UndefinedMetricError, checks, stats
+from openset import checks, stats
 from openset.results import Result, Results
 
 VALUES = {"a": [0.90, 0.91, 0.93], "b": [0.85, 0.87, 0.87], "c": [0.1, 0.9, 0.4]}
@@ -112,13 +112,11 @@ def test_protocols_are_tested_one_by_one_or_pooled(rng):
     a, b = (np.append(values["far", d], values["near", d]) for d in ("postmax", "msp"))
     assert (pooled.n, pooled.protocol) == (10, "all protocols")
     assert pooled.p_value == pytest.approx(ttest_rel(a, b).pvalue)
-    assert pooled.record()["p_value"] == pooled.p_value
 
 
 def test_shared_training_data_widens_the_test():
     plain, wide = (
-        stats.paired_t(VALUES, against="b", test_share=share)[0]
-        for share in (None, 0.5)
+        stats.paired_t(VALUES, against="b", test_share=share)[0] for share in (0, 0.5)
     )
     ratio = np.sqrt((1 / 3 + 0.5) / (1 / 3))
     assert plain.statistic / wide.statistic == pytest.approx(ratio)
@@ -139,40 +137,23 @@ def test_corrections_follow_their_definitions():
 
 
 def test_runs_without_a_possible_test_have_none():
-    same = {"a": [0.5, 0.6], "b": [0.4, 0.5], "c": [0.1, 0.9], "d": [0.4, 0.5]}
-    results = Results(
-        Result(detector=d, repeat=i, metric="auroc", value=v)
-        for d, of in same.items()
-        for i, v in enumerate(of)
-    )
-    found = {(t.a, t.b): t for t in stats.paired_t(results, correction="bonferroni")}
+    same = {"a": [0.913, 0.822], "b": [0.9129, 0.8219], "c": [0.1, 0.9]}
+    same["d"] = same["b"]
+    found = {(t.a, t.b): t for t in stats.paired_t(same, correction="bonferroni")}
     constant, equal = found["a", "b"], found["b", "d"]
     assert (constant.p_value, constant.p_corrected, constant.low) == (None,) * 3
-    assert constant.difference == pytest.approx(0.1)
+    assert constant.difference == pytest.approx(1e-4)
     assert (equal.difference, equal.statistic, equal.p_value) == (0, 0, 1)
     others = [t for t in found.values() if t.p_value is not None]
     assert len(others) == 4  # a differs from d as it does from b
     assert all(t.p_corrected == min(1, 4 * t.p_value) for t in others)
 
 
-@pytest.mark.parametrize(
-    ("table", "words"),
-    [
-        ({"a": [0.5, 0.6], "b": [0.25, 0.35]}, "differ by the same"),
-        ({"a": [0.913, 0.822], "b": [0.9129, 0.8219]}, "differ by the same"),
-        ({"a": [1], "b": [2]}, "fewer than two runs, got 1"),
-    ],
-)
-def test_given_values_without_spread_have_no_test(table, words):
-    with pytest.raises(UndefinedMetricError, match=f"paired_t: undefined .*{words}"):
-        stats.paired_t(table)
-
-
 ROWS = [*over(draws=2)]
 REFUSED = [
-    ({"results": {"a": [1, np.nan], "b": [1, 2]}}, "values of 'a' must be finite, got"),
-    ({"results": {"a": np.eye(2), "b": [1, 2]}}, "values of 'a' must be one-dim"),
-    ({"results": {"a": [1, 2], "b": [1, 2, 3]}}, "a and b must have the same length"),
+    ({"results": {"a": [1, np.nan], "b": [1, 2]}}, "values must be a finite number"),
+    ({"results": {"a": np.eye(2), "b": np.eye(2)}}, "values must be a finite number"),
+    ({"results": {"a": [1, 2], "b": [1, 2, 3]}}, "inhomogeneous shape"),
     ({"results": {"a": [1, 2]}}, "results must be of at least two methods, got a"),
     (
         {"results": Results(ROWS[:-1])},
@@ -180,12 +161,13 @@ REFUSED = [
     ),
     (
         {"results": Results([*ROWS, Result(metric="auroc", value=1)])},
-        "results must be of one metric, got auroc, oscr. Name one",
+        "metric must be one of 'auroc', 'oscr', got None",
     ),
+    ({"results": Results([*ROWS, ROWS[0]])}, "runs must be unique"),
     ({"metric": "oosa"}, "metric must be one of ''"),
     ({"against": "d"}, "against must be one of 'a', 'b'"),
     ({"correction": "hochberg"}, "correction must be one of 'holm'"),
-    ({"test_share": 0}, "test_share must be a number in"),
+    ({"test_share": -1}, "test_share must be a number in"),
     ({"test_share": "x"}, "test_share must be a number in"),
     ({"level": 95}, r"level must be a number in \(0, 1\)"),
 ]
@@ -197,24 +179,3 @@ def test_what_cannot_be_tested_is_named(change, words):
         stats.paired_t(**{"results": VALUES, **change})
     with pytest.raises(TypeError, match="paired_t: results must be Results, or a map"):
         stats.paired_t([[1, 2], [2, 3]])
-
-
-def test_a_run_given_twice_is_refused():
-    with pytest.raises(ValueError, match="runs must be unique"):
-        stats.paired_t(Results([*ROWS, ROWS[0]]))
-    for bad, correction in (([0.1, np.nan], "holm"), ([-0.1], "none"), (0.1, "holm")):
-        with pytest.raises(ValueError, match="adjust: p_values must be a vector"):
-            stats.adjust(bad, correction)
-    with pytest.raises(ValueError, match="adjust: correction must be one of 'holm'"):
-        stats.adjust([0.1], "hochberg")
-
-
-def test_a_model_and_a_detector_of_one_name_are_two_methods():
-    rows = [
-        Result(**{kind: "x"}, repeat=i, metric="auroc", value=value + i**2 / 9)
-        for kind, value in (("model", 0.1), ("detector", 0.9))
-        for i in (0, 1)
-    ]
-    rows[0] = Result(model="x", repeat=0, metric="auroc", value=0.3)
-    (test,) = stats.paired_t(Results(rows))
-    assert (test.a, test.b) == ("model x", "detector x")

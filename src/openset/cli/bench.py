@@ -115,7 +115,7 @@ def _leaderboards(run: Path, metrics: list[str]) -> None:
     if len(results):
         OUT.print(openset.stats.leaderboard(results, metrics[0]))
         if len(every := list(dict.fromkeys(metrics))) > 1:
-            OUT.print(openset.stats.leaderboard(results, every, columns="metric"))
+            OUT.print(openset.stats.leaderboard(results, every))
 
 
 def _summary(name: str) -> dict[str, Any]:

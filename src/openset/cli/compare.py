@@ -1,6 +1,7 @@
 """`openset compare`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -166,11 +167,11 @@ def _compare_runs(
         return name if name in have else openset.metrics.get(name).key
 
     found = [stats.paired_t(results, key(name), **settings) for name in tested]
-    tests = [test.record() for of_metric in found for test in of_metric]
+    tests = [asdict(test) for of_metric in found for test in of_metric]
     how = {name: settings[name] for name in ("level", "correction")}
     if len({row.protocol for row in results}) == 1:
         keys = list(map(key, shown))
-        boards = [stats.leaderboard(results, keys, columns="metric", **how)]
+        boards = [stats.leaderboard(results, keys, **how)]
     else:
         boards = [stats.leaderboard(results, key(name), **how) for name in shown]
     if as_json or out is not None:

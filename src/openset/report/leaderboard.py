@@ -49,7 +49,7 @@ class Board:
 def board(study: Study, runs: Sequence[Run]) -> Board:
     """Make the leaderboard of one problem: metrics by column, the headline first."""
     columns = _shown(study, {metric for run in runs for metric in run.values})
-    made = stats.leaderboard(study.results(runs), columns, columns="metric")
+    made = stats.leaderboard(study.results(runs), columns)
     ends = {}
     for at, entry in made.entries.items():
         own = [run.values[at[1]] for run in runs if run.method == at[0]]
@@ -66,7 +66,7 @@ def board(study: Study, runs: Sequence[Run]) -> Board:
 
 def overview(study: Study, headline: str) -> Board:
     """Put the headline metric of several problems side by side, the best first."""
-    made = stats.leaderboard(study.results(), headline, columns="protocol")
+    made = stats.leaderboard(study.results(), headline)
     mean = {
         row: fmean(e.mean for (method, _), e in made.entries.items() if method == row)
         for row in made.rows

@@ -1,32 +1,15 @@
 """Statistical tests: two detectors, several folds or seeds, many methods."""
 
-from openset.stats.boards import Leaderboard, direction, leaderboard
-from openset.stats.friedman import Ranks, ranks
-from openset.stats.same_runs import (
-    CORRECTIONS,
-    PairedTest,
-    adjust,
-    independent_runs,
-    paired_t,
-)
-from openset.stats.same_samples import Comparison, compare
-from openset.stats.score_files import METRICS, read_results
-from openset.stats.tables import latex_text
-
-__all__ = [
-    "CORRECTIONS",
-    "METRICS",
-    "Comparison",
-    "Leaderboard",
-    "PairedTest",
-    "Ranks",
-    "adjust",
-    "compare",
-    "direction",
-    "independent_runs",
-    "latex_text",
-    "leaderboard",
-    "paired_t",
-    "ranks",
-    "read_results",
-]
+from openset.stats.boards import Leaderboard as Leaderboard
+from openset.stats.boards import direction as direction
+from openset.stats.boards import leaderboard as leaderboard
+from openset.stats.friedman import Ranks as Ranks
+from openset.stats.friedman import ranks as ranks
+from openset.stats.same_runs import PairedTest as PairedTest
+from openset.stats.same_runs import adjust as adjust
+from openset.stats.same_runs import independent_runs as independent_runs
+from openset.stats.same_runs import paired_t as paired_t
+from openset.stats.same_samples import Comparison as Comparison
+from openset.stats.same_samples import compare as compare
+from openset.stats.score_files import METRICS as METRICS
+from openset.stats.score_files import read_results as read_results

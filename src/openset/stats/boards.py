@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 from rich import box
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from openset import _check, _io, metrics
 from openset.results import Results
@@ -49,8 +49,6 @@ class Leaderboard:
     column; `notes` stand below the table.
     """
 
-    ENDINGS: ClassVar = (".md", ".csv", ".tex")
-
     title: str
     rows: tuple[str, ...]
     columns: tuple[str, ...]
@@ -72,8 +70,9 @@ class Leaderboard:
         ]
 
     def to_markdown(self) -> str:
-        """Return a Markdown table: best bold, runner-up in italics."""
-        return tables.markdown(*self._cells(tables.markdown_text, ("**{}**", "*{}*")))
+        """Return a Markdown table, best bold, runner-up in italics; and the notes."""
+        cells = self._cells(tables.markdown_text, ("**{}**", "*{}*"))
+        return "\n".join([tables.markdown(*cells), "", " ".join(self.notes), ""])
 
     def to_latex(self) -> str:
         """Return a LaTeX table for booktabs, shares in percent.
@@ -91,18 +90,18 @@ class Leaderboard:
     def save(self, path: str | Path) -> Path:
         """Write ``.md``, ``.csv`` or ``.tex``."""
         path = Path(path)
-        _check.ending("Leaderboard.save", path, self.ENDINGS)
-        if path.suffix == ".md":
-            text = "\n\n".join([self.to_markdown(), " ".join(self.notes)]) + "\n"
-        else:
-            text = self.to_csv() if path.suffix == ".csv" else self.to_latex()
-        _io.put(path, text)
+        kinds = {".md": self.to_markdown, ".csv": self.to_csv, ".tex": self.to_latex}
+        _io.put(path, kinds[_check.ending("Leaderboard.save", path, [*kinds])]())
         return path
+
+    _repr_markdown_ = to_markdown  # how notebooks show it
 
     def __rich__(self) -> Table:
         marks = ("[bold green]{}[/bold green]", "[underline]{}[/underline]")
         (_, *heads), rows = self._cells(escape, marks)
         table = Table(
+            "",
+            *(Column(head, justify="right") for head in heads),
             title=escape(self.title),
             title_justify="left",
             box=box.SIMPLE_HEAD,
@@ -111,15 +110,9 @@ class Leaderboard:
             caption=escape("\n".join(self.notes)),
             caption_justify="left",
         )
-        table.add_column("")
-        for head in heads:
-            table.add_column(head, justify="right")
         for row in rows:
             table.add_row(*row)
         return table
-
-    def _repr_markdown_(self) -> str:  # how notebooks show it
-        return self.to_markdown()
 
     def _cells(
         self,
@@ -156,16 +149,14 @@ def leaderboard(
     results: Results,
     metric: str | Sequence[str] = "openauc",
     *,
-    columns: Literal["protocol", "metric"] = "protocol",
     level: float = 0.95,
     correction: Correction = "holm",
 ) -> Leaderboard:
     """Make a table of results: mean ± spread over runs, best and runner-up marked.
 
-    A row is a method: model, training method and detector, where these vary. A column
-    is a protocol (for one metric), or a metric (over all protocols). Runs that are not
-    independent are averaged first (:func:`independent_runs`). Three methods or more are
-    ranked, over protocols if there are several, else over runs.
+    A row is a method: model, training method and detector, where these vary. Runs that
+    are not independent are averaged first (:func:`independent_runs`). Three methods or
+    more are ranked, over protocols if there are several, else over runs.
 
     Parameters
     ----------
@@ -173,9 +164,8 @@ def leaderboard(
         The results, e.g. of a run folder. Whether higher or lower is better is known
         from the table of metrics, for other metrics from `Results.better`.
     metric
-        The metric; several for ``columns="metric"``, of which the first orders rows.
-    columns
-        ``"protocol"`` or ``"metric"``.
+        A metric, with a column for each protocol; or a list of metrics, a column for
+        each, over all protocols, of which the first orders rows.
     level
         Significance level of the tests and of the critical difference.
     correction
@@ -195,33 +185,28 @@ def leaderboard(
     |---|---|
     | knn | **0.919 ± 0.019** |
     | msp | *0.818 ± 0.018*† |
+    <BLANKLINE>
+    Mean ± standard deviation over 3 seeds of one draw of the classes. † worse than \
+the best of its column (paired t-test over the same runs, holm correction, level 0.95).
+    <BLANKLINE>
     """
-    caller = "leaderboard"
+    _check.open_unit("leaderboard", "level", level)
     wanted = [metric] if isinstance(metric, str) else list(metric)
-    _check.one_of(caller, "columns", columns, ["protocol", "metric"])
-    _check.open_unit(caller, "level", level)
     have = sorted({row.metric for row in results})
-    for name in wanted:
-        _check.one_of(caller, "metric", name, have)
-    if not wanted or (columns == "protocol" and len(wanted) > 1):
-        rule = "one metric for columns='protocol'"
-        _check.fail(caller, "metric", rule, ", ".join(wanted) or "none")
+    for name in wanted or [""]:
+        _check.one_of("leaderboard", "metric", name, have)
     of_metrics = values_by(results, wanted, "metric")
     first = wanted[0]
     values = {name: of_metrics[name] for name in wanted}
     metric_of = {name: name for name in wanted}
     labels = {row.key: row.short for row in metrics.table()}
-    titles = [labels.get(name, name) for name in wanted]
-    headings = dict(zip(wanted, titles, strict=True))
-    if columns == "protocol" and any(
-        run[0] for of in values[first].values() for run in of
-    ):
-        # (results without protocols have the metric as their column)
+    headings = {name: labels.get(name, name) for name in wanted}
+    title = ", ".join(headings.values())
+    # Results without protocols have the metric as their column.
+    if isinstance(metric, str) and any(results.where(metric=metric).column("protocol")):
         values = values_by(results, wanted, "protocol")
-        metric_of, headings = (
-            dict.fromkeys(values, first),
-            {name: name for name in values},
-        )
+        metric_of = dict.fromkeys(values, metric)
+        headings = {name: name for name in values}
     better = {name: direction(name, results.better) for name in wanted}
     entries: dict[tuple[str, str], Entry] = {}
     over = []
@@ -237,7 +222,7 @@ def leaderboard(
     rows = sorted(names, key=lambda name: means.get(name, np.inf))
     how = f"{correction} correction, level {level:g}"
     return Leaderboard(
-        title=", ".join(titles),
+        title=title,
         rows=tuple(rows if placed is None else placed.mean),
         columns=tuple(values),
         entries=entries,
@@ -292,11 +277,8 @@ def _entries(
     p_values = {one.b: one.p_corrected for one in tests}
     found = {}
     for row, of_row in values.items():
-        place, p_value, runs = (
-            order.index(rounded[row]) + 1,
-            p_values.get(row),
-            [*of_row.values()],
-        )
+        runs, p_value = [*of_row.values()], p_values.get(row)
+        place = order.index(rounded[row]) + 1
         found[row] = Entry(
             mean=means[row],
             spread=float(np.std(runs, ddof=1)) if len(runs) > 1 else None,

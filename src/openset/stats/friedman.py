@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
 from openset._types import UndefinedMetricError
-from openset.stats.same_runs import columns_of
+from openset.stats.same_runs import table_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def ranks(
     """
     _check.one_of("ranks", "better", better, ["higher", "lower"])
     _check.open_unit("ranks", "level", level)
-    columns = columns_of("ranks", table)
+    columns = table_of("ranks", table)
     if len(columns) < 3:
         remedy = "Compare two methods by stats.paired_t"
         _check.fail("ranks", "table", "of at least three methods", len(columns), remedy)

@@ -1,7 +1,7 @@
 """Methods over the same runs: which runs are independent, and paired t-tests."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any, Literal
 
@@ -10,7 +10,6 @@ import scipy  # its submodules are imported on first use
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check
-from openset._types import UndefinedMetricError
 from openset.results import Result, Results
 
 Correction = Literal["holm", "bonferroni", "none"]
@@ -24,8 +23,6 @@ Run = tuple[str, int, int, int]
 
 Values = Mapping[str, Mapping[Run, float]]
 """Method -> run -> value."""
-
-_WHO = ("model", "method", "detector")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +49,6 @@ class PairedTest:
     p_corrected: float | None = None
     low: float | None = None
     high: float | None = None
-
-    def record(self) -> dict[str, Any]:
-        """Return the fields as a plain record."""
-        return asdict(self)
 
 
 def independent_runs(values: Values) -> tuple[dict[str, dict[Any, float]], str]:
@@ -107,7 +100,7 @@ def paired_t(
     against: str | None = None,
     correction: Correction = "holm",
     pool: bool = False,
-    test_share: float | None = None,
+    test_share: float = 0.0,
     level: float = 0.95,
 ) -> list[PairedTest]:
     r"""Test (two-sided, paired) whether methods differ over the same runs.
@@ -116,7 +109,7 @@ def paired_t(
               d_i = a_i - b_i
 
     over n independent runs (:func:`independent_runs`) with n - 1 degrees of freedom,
-    where r is `test_share` or 0. A method is named by those of model, training method
+    where r is `test_share`. A method is named by those of model, training method
     and detector that vary.
 
     Parameters
@@ -142,12 +135,6 @@ def paired_t(
     level
         Confidence level of the intervals of the differences.
 
-    Raises
-    ------
-    UndefinedMetricError
-        If values were given, and no test is possible: fewer than two runs, or the same
-        difference in all of them.
-
     References
     ----------
     PostMax paper (ECCV 2024), section 4.2: paired, two-tailed t-tests over five test
@@ -161,16 +148,12 @@ def paired_t(
     """
     caller = "paired_t"
     _check.open_unit(caller, "level", level)
-    if test_share is not None:
-        _check.number(caller, "test_share", test_share, low=0, open_low=True)
+    _check.number(caller, "test_share", test_share, low=0)
     rows = list(results) if isinstance(results, Results) else _rows(results)
     have = sorted({row.metric for row in rows})
-    if metric is None and len(have) != 1:
-        remedy = "Name one: paired_t(results, metric=...)"
-        _check.fail(caller, "results", "of one metric", ", ".join(have), remedy)
-    metric = _check.one_of(
-        caller, "metric", have[0] if metric is None else metric, have
-    )
+    if metric is None and len(have) == 1:
+        metric = have[0]
+    metric = _check.one_of(caller, "metric", metric, have)
     tables = values_by(rows, [metric], "metric" if pool else "protocol")
     names = list(dict.fromkeys(name for table in tables.values() for name in table))
     if len(names) < 2:
@@ -179,20 +162,13 @@ def paired_t(
         _check.one_of(caller, "against", against, names)
     found = []
     for protocol, table in tables.items():
-        pairs = list(combinations([name for name in names if name in table], 2))
+        present = [name for name in names if name in table]
+        pairs = [*combinations(present, 2)]
         if against is not None:
-            pairs = [
-                (against, b) for b in names if b != against and {against, b} <= {*table}
-            ]
-        tests = pair_tests(table, pairs, share=test_share or 0.0, level=level)
+            pairs = [(against, b) for b in present if against in table and b != against]
+        tests = pair_tests(table, pairs, share=test_share, level=level)
         where = ALL if pool else protocol
         found += [replace(one, protocol=where, metric=metric) for one in tests]
-    for one in found:
-        if one.p_value is None and not isinstance(results, Results):
-            why = "they differ by the same in all runs. Are the runs different?"
-            why = why if one.n > 1 else f"fewer than two runs, got {one.n}"
-            msg = f"{caller}: undefined for {one.a} and {one.b}: {why}"
-            raise UndefinedMetricError(msg)
     return corrected(found, correction)
 
 
@@ -217,7 +193,16 @@ def pair_tests(
             _check.fail("paired_t", what, "of the same runs", got, remedy)
         of_a, of_b = (np.array(list(means[name].values())) for name in (a, b))
         spread, n = of_a - of_b, of_a.size
-        difference, tested = float(spread.mean()), {}
+        difference = float(spread.mean())
+        test = PairedTest(
+            a=a,
+            b=b,
+            mean_a=float(of_a.mean()),
+            mean_b=float(of_b.mean()),
+            difference=difference,
+            n=n,
+            over=over,
+        )
         # Equal differences differ by rounding errors only: that is no variance.
         rounding = 4 * np.spacing(max(np.abs(of_a).max(), np.abs(of_b).max()))
         is_constant = bool(np.ptp(spread) <= rounding)
@@ -227,15 +212,14 @@ def pair_tests(
                 error = float((spread.var(ddof=1) * (1 / n + share)) ** 0.5)
                 statistic = difference / error
             half = float(law.ppf((1 + level) / 2) * error)
-            tested = {
-                "statistic": statistic,
-                "p_value": float(2 * law.sf(abs(statistic))),
-                "low": difference - half,
-                "high": difference + half,
-            }
-        ends = {"mean_a": float(of_a.mean()), "mean_b": float(of_b.mean())}
-        facts = {"a": a, "b": b, "n": n, "over": over, "difference": difference}
-        found.append(PairedTest(**facts, **ends, **tested))  # type: ignore[arg-type]
+            test = replace(
+                test,
+                statistic=statistic,
+                p_value=float(2 * law.sf(abs(statistic))),
+                low=difference - half,
+                high=difference + half,
+            )
+        found.append(test)
     return found
 
 
@@ -261,8 +245,6 @@ def adjust(p_values: ArrayLike, correction: Correction = "holm") -> list[float]:
     """
     _check.one_of("adjust", "correction", correction, CORRECTIONS)
     p = np.asarray(p_values, dtype=float)
-    if p.ndim != 1 or not ((p >= 0) & (p <= 1)).all():
-        _check.fail("adjust", "p_values", "a vector of numbers in [0, 1]", p)
     order = np.argsort(p, kind="stable")
     times = {"none": 1, "bonferroni": p.size, "holm": p.size - np.arange(p.size)}
     out = np.empty_like(p)
@@ -273,20 +255,14 @@ def adjust(p_values: ArrayLike, correction: Correction = "holm") -> list[float]:
 def names_of(rows: Iterable[Result]) -> dict[tuple[str, ...], str]:
     """Name each method by those of model, training method and detector that vary."""
     found = list(dict.fromkeys(map(who, rows)))
-    vary = [i for i in range(len(_WHO)) if len({one[i] for one in found}) > 1]
-    vary = vary or [i for i in range(len(_WHO)) if found and found[0][i]][-1:]
-    names = {one: " · ".join(one[i] for i in vary if one[i]) for one in found}
-    if len(set(names.values())) == len(found):
-        return names
-    # A model and a detector may have the same name: say which is which.
-    return {
-        one: " · ".join(f"{_WHO[i]} {one[i]}" for i in vary if one[i]) for one in found
-    }
+    vary = [i for i in range(3) if len({one[i] for one in found}) > 1]
+    vary = vary or [i for i in range(3) if found and found[0][i]][-1:]
+    return {one: " · ".join(one[i] for i in vary if one[i]) for one in found}
 
 
 def who(row: Result) -> tuple[str, ...]:
     """Return what was measured: model, training method and detector."""
-    return tuple(getattr(row, name) for name in _WHO)
+    return row.model, row.method, row.detector
 
 
 def values_by(
@@ -307,25 +283,21 @@ def values_by(
     return found
 
 
-def columns_of(caller: str, table: object) -> dict[str, NDArray[Any]]:
-    """Read a mapping from method to its values; index i is the run i."""
+def table_of(caller: str, given: object) -> dict[str, NDArray[np.float64]]:
+    """Read a mapping from method to its values; index i is the same run for all."""
     rule = "Results, or a mapping from method to its values"
     remedy = "Give the values by method: {'ours': [...], 'theirs': [...]}"
-    _check.instance(caller, "results", table, Mapping, rule=rule, remedy=remedy)
-    values = {str(k): np.asarray(v, float) for k, v in table.items()}  # type: ignore[attr-defined]
-    for name, of in values.items():
-        _check.vector(caller, f"values of {name!r}", of)
-        if not np.isfinite(of).all():
-            _check.fail(
-                caller, f"values of {name!r}", "finite", of[~np.isfinite(of)][0]
-            )
-    _check.same_length(caller, {name: of.size for name, of in values.items()})
-    return values
+    _check.instance(caller, "results", given, Mapping, rule=rule, remedy=remedy)
+    methods: Mapping[str, ArrayLike] = given  # type: ignore[assignment]
+    values = np.array([*methods.values()], float)  # NumPy refuses other lengths
+    if values.ndim != 2 or not np.isfinite(values).all():
+        _check.fail(caller, "values", "a finite number for each run", values.tolist())
+    return dict(zip(map(str, methods), values, strict=True))
 
 
-def _rows(table: object) -> list[Result]:
+def _rows(given: object) -> list[Result]:
     return [
         Result(detector=name, repeat=i, metric="", value=value)
-        for name, of in columns_of("paired_t", table).items()
+        for name, of in table_of("paired_t", given).items()
         for i, value in enumerate(of.tolist())
     ]

@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import dataclass, replace
-from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import PairingWarning
-from openset.metrics import Interval, Metric, intervals
+from openset.metrics import Interval, intervals
 from openset.scores import Scores, in_order_of, need_scores, seems_reordered
 
 _BY_PLACEMENTS = ("auroc", "openauc")
@@ -87,8 +86,6 @@ def compare(
     b = _paired(a, b)
     row = intervals.numeric_metric(metric, caller="compare", params=params)
     _check.open_unit("compare", "level", level)
-    if row.key in _BY_PLACEMENTS and not params:
-        return _by_placements(a, b, row, level)
     if row.kind == "threshold" and np.shape(np.array(threshold)) != (2,):
         rule = "a pair (threshold of a, threshold of b)"
         remedy = f"{row.key} is a metric at a threshold"
@@ -97,24 +94,24 @@ def compare(
     remedy = "A seed, so that both are evaluated on the same resampled data"
     _check.integer("compare", "rng", rng, low=0, remedy=remedy)
     at_each = (None, None) if threshold is None else threshold
-    values, drawn = [], []
-    for scores, at in zip((a, b), at_each, strict=True):
-        values.append(row.value(scores, at))
-        found = intervals.replicates(
-            scores, {"": row}, threshold=at, resamples=resamples, rng=rng
+    both = list(zip((a, b), at_each, strict=True))
+    of_a, of_b = (row.value(scores, at) for scores, at in both)
+    difference = of_a - of_b
+    if row.key in _BY_PLACEMENTS and not params:
+        interval, p_value = _by_placements(a, b, row.key, difference, level)
+    else:
+        one, other = (
+            intervals.replicates(
+                scores, {"": row}, threshold=at, resamples=resamples, rng=rng
+            )[""]
+            for scores, at in both
         )
-        drawn.append(found[""])
-    spread = drawn[0] - drawn[1]
-    tail = min(np.count_nonzero(spread <= 0), np.count_nonzero(spread >= 0))
-    interval = intervals.percentile(spread, level)
-    return Comparison(
-        metric=row.key,
-        a=values[0],
-        b=values[1],
-        difference=values[0] - values[1],
-        interval=replace(interval, method=f"paired {interval.method}"),
-        p_value=min(1.0, float(2 * (tail + 1) / (resamples + 1))),
-    )
+        spread = one - other
+        interval = intervals.percentile(spread, level)
+        interval = replace(interval, method=f"paired {interval.method}")
+        tail = min(np.count_nonzero(spread <= 0), np.count_nonzero(spread >= 0))
+        p_value = min(1.0, float(2 * (tail + 1) / (resamples + 1)))
+    return Comparison(row.key, of_a, of_b, difference, interval, p_value)
 
 
 def _paired(a: Scores, b: Scores) -> Scores:
@@ -134,30 +131,20 @@ def _paired(a: Scores, b: Scores) -> Scores:
     return b
 
 
-def _by_placements(a: Scores, b: Scores, row: Metric, level: float) -> Comparison:
-    value_a, value_b = (row.value(scores) for scores in (a, b))
-    placed = [_placements(scores, row.key) for scores in (a, b)]
-    variance = 0.0
-    for of_a, of_b in zip(*placed, strict=True):  # knowns, then unknowns
-        spread = of_a - of_b
-        variance += float(spread.var(ddof=1)) / spread.size
-    difference = value_a - value_b
-    error = sqrt(variance)
+def _by_placements(
+    a: Scores, b: Scores, metric: str, difference: float, level: float
+) -> tuple[Interval, float]:
+    """Return the interval of a difference and its p-value, as normally distributed."""
+    placed = [_placements(scores, metric) for scores in (a, b)]
+    # Of known samples, then of unknown ones.
+    spreads = [of_a - of_b for of_a, of_b in zip(*placed, strict=True)]
+    error = sum(float(one.var(ddof=1)) / one.size for one in spreads) ** 0.5
     half = float(scipy.stats.norm.ppf((1 + level) / 2)) * error
+    p_value = 1.0 if difference == 0 else 0.0
     if error > 0:
         p_value = float(2 * scipy.stats.norm.sf(abs(difference) / error))
-    else:
-        p_value = 1.0 if difference == 0 else 0.0
-    return Comparison(
-        metric=row.key,
-        a=value_a,
-        b=value_b,
-        difference=difference,
-        interval=Interval(
-            difference - half, difference + half, level, "placement values"
-        ),
-        p_value=p_value,
-    )
+    ends = difference - half, difference + half
+    return Interval(*ends, level, "placement values"), p_value
 
 
 def _placements(
@@ -172,19 +159,17 @@ def _placements(
     is_correct = scores.is_correct[~scores.is_unknown]
     right = known[is_correct]
     of_unknown = (1 - _share_below(right, unknown)) * right.size / known.size
-    return of_known * is_correct.astype(float), of_unknown
+    return of_known * is_correct, of_unknown
 
 
 def _share_below(
     values: NDArray[np.float64], at: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Share of `values` below each entry of `at`, equal ones counted half."""
-    if values.size == 0:
-        return np.ones(at.size)
     ordered, rows = np.sort(values), np.argsort(at)
     sought = at[rows]  # five times as fast in this order: memory is read in turn
     below = np.searchsorted(ordered, sought, side="left")
     upto = np.searchsorted(ordered, sought, side="right")
     shares = np.empty(at.size)
-    shares[rows] = (below + upto) / (2 * values.size)
+    shares[rows] = (below + upto) / (2 * max(values.size, 1))
     return shares

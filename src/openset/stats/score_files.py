@@ -1,16 +1,16 @@
 """Files of scores: named one by one, or by a pattern, ``runs/{method}_seed{seed}.csv``.
 
-A field in braces stands for a part of a file's path. ``{seed}``, ``{run}``,
-``{fold}`` and ``{split}`` number the repeats of a method, ``{protocol}`` names the
+A field in braces stands for a part of a file's path. ``{seed}`` is a number, ``{run}``,
+``{fold}`` and ``{split}`` are other repeats of a method, ``{protocol}`` names the
 problem, and all other fields together name the method.
 """
 
 import glob
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,8 +31,8 @@ _refuse = partial(_check.fail, "stats", "SCORES")
 class ScoreFile(NamedTuple):
     """A file of scores: its method, its protocol, and which repeat it is.
 
-    `seed` is the number of ``{seed}``, `repeat` that of the other fields for repeats;
-    `has_repeats` tells whether the pattern has any.
+    `seed` is the number of ``{seed}``; `repeat` numbers what the other fields for
+    repeats say. `has_repeats` tells whether the pattern has any.
     """
 
     path: Path
@@ -69,16 +69,14 @@ def find(patterns: str | Path | Sequence[str | Path]) -> list[ScoreFile]:
     """
     given = [patterns] if isinstance(patterns, str | Path) else patterns
     matches = [one for pattern in given for one in _matches(str(pattern))]
-    seeds = _numbers(_values(fields, REPEATS[:1]) for _, _, fields in matches)
-    repeats = _numbers(_values(fields, REPEATS[1:]) for _, _, fields in matches)
+    repeats = sorted({_repeat(fields) for _, _, fields in matches})
     found: dict[tuple[str, str, int, int], ScoreFile] = {}
     for path, method, fields in matches:
-        protocol = fields.get("protocol", "")
-        repeat = repeats[_values(fields, REPEATS[1:])]
-        seed = seeds[_values(fields, REPEATS[:1])]
-        has_repeats = bool(_values(fields, REPEATS))
-        one = ScoreFile(path, method, protocol, repeat, seed, has_repeats)
-        first = found.setdefault((protocol, method, repeat, seed), one)
+        protocol, seed = fields.get("protocol", ""), int(fields.get("seed", 0))
+        place = protocol, method, repeats.index(_repeat(fields)), seed
+        has_repeats = not fields.keys().isdisjoint(REPEATS)
+        one = ScoreFile(path, method, protocol, *place[2:], has_repeats)
+        first = found.setdefault(place, one)
         if first is not one:
             _refuse("one file per method and repeat", f"{first.path} and {path}")
     return [found[place] for place in sorted(found)]
@@ -110,16 +108,13 @@ def find_or_name(paths: Sequence[str | Path]) -> list[ScoreFile]:
 def read_results(
     pattern: str | Path | Sequence[str | Path],
     metric: str | Sequence[str] = METRICS,
-    *,
-    columns: Mapping[str, str] | None = None,
-    unknown_label: str | int | None = None,
-    higher_is_unknown: bool = False,
+    **reading: Any,
 ) -> Results:
     """Compute metrics of files of scores, found by a pattern with named fields.
 
-    ``{seed}``, ``{run}``, ``{fold}`` and ``{split}`` number repeats of a method,
-    ``{protocol}`` names the problem; all other fields name the method. Pass the result
-    to :func:`leaderboard` or :func:`paired_t`.
+    The result is for :func:`leaderboard` or :func:`paired_t`. ``{seed}`` is a number,
+    ``{run}``, ``{fold}`` and ``{split}`` are other repeats of a method, ``{protocol}``
+    is the problem; all other fields name the method.
 
     Parameters
     ----------
@@ -127,8 +122,8 @@ def read_results(
         Such as ``"runs/{method}_seed{seed}.csv"``; or several.
     metric
         Metrics that need no threshold.
-    columns, unknown_label, higher_is_unknown
-        How to read the files: see :meth:`openset.Scores.load`.
+    **reading
+        How to read the files, as :meth:`openset.Scores.load` takes it.
 
     Examples
     --------
@@ -147,16 +142,10 @@ def read_results(
     for row in rows:
         if row.kind == "threshold":
             _check.fail(caller, "metric", "one that needs no threshold", row.key)
-    read = partial(
-        Scores.load,
-        columns=columns,
-        unknown_label=unknown_label,
-        higher_is_unknown=higher_is_unknown,
-    )
     firsts: dict[tuple[str, int, int], tuple[Path, Scores]] = {}
     found = []
     for path, method, protocol, repeat, seed, _ in find(pattern):
-        scores = read(path)
+        scores = Scores.load(path, **reading)
         first = firsts.setdefault((protocol, repeat, seed), (path, scores))
         _check_same(*first, path, scores)
         of_run = partial(Result, protocol=protocol, repeat=repeat, seed=seed)
@@ -202,14 +191,9 @@ def _matches(pattern: str) -> Iterator[tuple[Path, str, dict[str, str]]]:
     found = [(path, regex.fullmatch(path.as_posix())) for path in paths]
     kept = [(path, match.groupdict()) for path, match in found if match]
     if not kept:
-        folder = Path(pieces[0] + "x").parent
-        near = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
-        what = (
-            f"{folder} holds {', '.join([*near[:3], '…'])}" if near else f"no {folder}"
-        )
         remedy = "Quote it, with fields in braces: 'runs/{method}_seed{seed}.csv'"
-        rule, got = "a pattern that matches files", f"{pattern} ({what})"
-        _refuse(rule, got, remedy, FileNotFoundError)
+        rule = "a pattern that matches files"
+        _refuse(rule, pattern, remedy, FileNotFoundError)
     own = {*pieces[1::2]} - {*REPEATS, "protocol"}
     # A pattern without a field for the method names it: "msp_seed{seed}" is msp.
     stem = Path(text).stem
@@ -222,37 +206,17 @@ def _matches(pattern: str) -> Iterator[tuple[Path, str, dict[str, str]]]:
 def _regex(pieces: Sequence[str]) -> str:
     """Return the regular expression of a pattern, split into literals and fields.
 
-    A name of a method may contain the text around it (``a_seed_b_seed0``); a number
-    does not. So fields of repeats match as little as possible, the others as much.
+    A name of a method may contain the text around it (``a_seed_b_seed0``), so that of
+    other fields is as short as possible.
     """
-    seen: set[str] = set()
-    parts = []
-    for i, piece in enumerate(pieces):
-        if i % 2 == 0:
-            parts.append(re.escape(piece))
-        elif piece in seen:
-            parts.append(f"(?P={piece})")
-        else:
-            seen.add(piece)
-            parts.append(f"(?P<{piece}>[^/]+{'?' if piece in REPEATS else ''})")
+    own = {"seed": r"\d+"} | dict.fromkeys(REPEATS[1:], "[^/]+?")
+    parts = [re.escape(piece) for piece in pieces]
+    for i, field in enumerate(pieces[1::2]):
+        is_first = pieces.index(field) == 2 * i + 1
+        text = f"(?P<{field}>{own.get(field, '[^/]+')})"
+        parts[2 * i + 1] = text if is_first else f"(?P={field})"
     return "".join(parts)
 
 
-def _values(fields: Mapping[str, str], names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(fields[name] for name in names if name in fields)
-
-
-def _numbers(texts: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], int]:
-    """Give each text its own number if all are whole numbers, else its place."""
-    unique = set(texts)
-    own: dict[tuple[str, ...], int]
-    own = {one: int(one[0]) for one in unique if len(one) == 1 and one[0].isdecimal()}
-    if len(own) == len(unique) == len(set(own.values())):
-        return own
-    order = sorted(unique, key=lambda one: [_natural(text) for text in one])
-    return {one: i for i, one in enumerate(order)}
-
-
-def _natural(text: str) -> tuple[bool, int, str]:
-    is_number = text.isdecimal()
-    return not is_number, int(text) if is_number else 0, text
+def _repeat(fields: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(fields[name] for name in REPEATS[1:] if name in fields)

@@ -12,7 +12,7 @@ from openset.scores import Scores
 from tests.checks.makers import look, reported, scores
 
 TEST, OTHER = scores(), scores(seed=1)
-GRID = protocols.grid(10, openness=[0.1, 0.3], repeats=4)
+GRID = protocols.grid(10, sizes=[(6, 3), (3, 6)], repeats=4)
 HOLDOUT = protocols.holdout(10, 6, 4)
 OPENNESS = ", ".join(f"{v:.3f}" for v in sorted({p.openness for p in GRID}))
 ZOO = {"known": ["cat"], "unknown": ["fox", "owl"], "unknown_source": "zoo"}

@@ -1,5 +1,7 @@
 """`openset protocols`."""
 
+import json
+
 import pytest
 
 from openset import protocols
@@ -41,7 +43,7 @@ def test_a_file_is_shown_as_a_whole_or_one_by_its_number(run, tmp_path):
     assert "3 protocols, 3 distinct" in run("protocols", "show", path)
     assert f"hash {draws[2].hash}\n" in run("protocols", "show", path, 2)
     text = run("protocols", "show", path, 1, "--json")
-    assert Protocol.from_json(text) == draws[1]
+    assert Protocol.from_dict(json.loads(text)) == draws[1]
 
 
 @pytest.mark.parametrize(
@@ -67,7 +69,7 @@ def test_a_file_is_shown_as_a_whole_or_one_by_its_number(run, tmp_path):
 )
 def test_commands_draw_what_the_library_draws(run, tmp_path, words, expected):
     kind = type(expected())
-    assert kind.from_json(run("protocols", *words)) == expected()
+    assert kind.from_dict(json.loads(run("protocols", *words))) == expected()
     path = tmp_path / "drawn.json"
     assert f"wrote {path}" in run("protocols", *words, "--out", path)
     assert protocols.load(path) == expected()

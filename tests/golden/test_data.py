@@ -90,7 +90,7 @@ def numbers():
             "outlier": protocols.outlier(9, 12, repeats=3, rng=12),
             "operational": protocols.operational(30, 9, 5, 7, repeats=4, rng=13),
             "grid": protocols.grid(7, repeats=2, rng=14),
-            "grid of two": protocols.grid(5, range(10, 16), openness=[0.1, 0.5]),
+            "grid of two": protocols.grid(5, range(10, 16), sizes=[(4, 2), (2, 6)]),
             "default": protocols.default(100),
             "left out": protocols.leave_classes_out(range(12), 3, rng=15),
         }.items()

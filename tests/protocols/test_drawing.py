@@ -101,4 +101,4 @@ def test_parts_are_what_was_asked_for():
     assert (p.known, p.unknown) == (("a", "b"), ("a", "c"))
     p = operational(10, 4, 3, 3, validation=0.25, n_tests=3, unknowns="shared")
     assert (p.validation, p.n_tests, p.unknowns) == (0.25, 3, "shared")
-    assert p.is_complete
+    assert not p.unused

@@ -33,7 +33,8 @@ def test_every_split_has_its_published_sizes_and_disjoint_parts():
         p = published(name, split)
         assert (p.n_known, p.n_unknown) == sizes
         if name in ("mnist", "svhn", "cifar10", "tinyimagenet"):
-            assert p.is_complete
+            assert p.classes
+            assert not p.unused
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,7 @@ def one_openness(study: Evidence) -> Finding:
     if len(values) == 1:
         return found(
             f"all {len(study.protocols)} protocols have openness {values[0]:.3f}",
-            "Add others: protocols.grid(classes, openness=[0.1, 0.2, 0.3])",
+            "Add others: protocols.grid(classes) draws for all values",
         )
     return passed(f"{len(values)} values, {values[0]:.3f} to {values[-1]:.3f}")
 

@@ -1,5 +1,6 @@
 """`Draws`: several protocols; it also finds those that are the same problem."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +9,7 @@ from typing import Any, Self
 
 from openset import _check, _io
 from openset._types import ArtefactError
-from openset.protocols.protocol import Protocol, Saved, need_head, parsed
+from openset.protocols.protocol import Protocol, Saved, need_head
 
 _HEAD = {"kind": "openset.Draws", "schema": 1}
 
@@ -83,6 +84,10 @@ class Draws(Saved, Sequence[Protocol]):
 def load(path: str | Path) -> Protocol | Draws:
     """Read a JSON file that holds one protocol, or several."""
     with _io.naming(Path(path)):
-        data = parsed(Path(path).read_bytes())
+        try:
+            data = json.loads(Path(path).read_bytes())
+        except ValueError as error:  # that of Unicode, too
+            msg = f"not JSON: {error}"
+            raise ArtefactError(msg) from error
         is_several = isinstance(data, dict) and data.get("kind") == _HEAD["kind"]
         return (Draws if is_several else Protocol).from_dict(data)

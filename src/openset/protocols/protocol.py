@@ -32,33 +32,55 @@ class Saved:
         """Return the value as plain data."""
         raise NotImplementedError
 
-    @classmethod
-    def from_dict(cls, data: Any) -> Self:
-        """Read what :meth:`to_dict` gave."""
-        raise NotImplementedError
-
     def to_json(self) -> str:
         """Return the value as JSON."""
         return json.dumps(self.to_dict(), indent=1)
 
-    @classmethod
-    def from_json(cls, text: str | bytes) -> Self:
-        """Read what :meth:`to_json` wrote."""
-        return cls.from_dict(parsed(text))
-
     def save(self, path: str | Path) -> Path:
-        """Write a JSON file that appears only when complete."""
+        """Write a JSON file for :func:`load`; it appears only when complete."""
         path = Path(path)
         if path.suffix != ".json":
             _check.fail("Protocol.save", "path", "a .json file", repr(path.name))
         _io.put(path, self.to_json())
         return path
 
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Read a file that :meth:`save` wrote."""
-        with _io.naming(Path(path)):
-            return cls.from_json(Path(path).read_bytes())
+
+def openness(n_known: int, n_test: int) -> float:
+    r"""Return the openness: 0 without unknown classes, close to 1 with many.
+
+    .. math:: 1 - \sqrt{\frac{2\,|C_{TR}|}{|C_{TR}| + |C_{TE}|}}
+
+    with :math:`|C_{TR}|` known classes and :math:`|C_{TE}|` classes at test time, the
+    known ones among them: :math:`|C_{TE}|` = known + unknown.
+
+    Parameters
+    ----------
+    n_known
+        Number of classes the model is trained on.
+    n_test
+        Number of **all** classes of the test set: known plus unknown.
+
+    References
+    ----------
+    Scheirer et al., Toward open set recognition, TPAMI 2013, in the form used by the
+    class-imbalance paper (2024), whose five problems are (known, unknown) = (7, 5),
+    (4, 3), (7, 8), (7, 9) and (2, 8).
+
+    Examples
+    --------
+    Two known classes and eight unknown ones, ten at test time:
+
+    >>> round(openness(2, 10), 3)
+    0.423
+    >>> openness(6, 6)
+    0.0
+    """
+    n_known = _check.positive_int("openness", "n_known", n_known)
+    n_test = _check.positive_int("openness", "n_test", n_test)
+    if n_test < n_known:
+        remedy = "It counts all classes of the test set: known plus unknown"
+        _check.fail("openness", "n_test", f">= n_known = {n_known}", n_test, remedy)
+    return 1.0 - math.sqrt(2 * n_known / (n_known + n_test))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +126,7 @@ class Protocol(Saved):
     >>> p = Protocol(known=["cat", "dog"], unknown=["fox"])
     >>> p
     Protocol(known=2, unknown=1, openness=0.106, hash=b6b256ed)
-    >>> Protocol.from_json(p.to_json()) == p
+    >>> Protocol.from_dict(p.to_dict()) == p
     True
     >>> Protocol(known=["cat", "dog"], unknown=["dog"])
     Traceback (most recent call last):
@@ -194,7 +216,7 @@ class Protocol(Saved):
     @property
     def openness(self) -> float:
         """Openness: see :func:`openset.openness`."""
-        return 1.0 - math.sqrt(2 * self.n_known / (2 * self.n_known + self.n_unknown))
+        return openness(self.n_known, self.n_known + self.n_unknown)
 
     @cached_property
     def unused(self) -> tuple[Class, ...]:
@@ -202,11 +224,6 @@ class Protocol(Saved):
         own = [part for part in PARTS if self.source_of(part) == self.source]
         used = {c for part in own for c in getattr(self, part)}
         return tuple(c for c in self.classes if c not in used)
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether `classes` is given and each of them is in a part."""
-        return bool(self.classes) and not self.unused
 
     @cached_property
     def problem(self) -> str:
@@ -259,15 +276,6 @@ def _digest(content: Any) -> str:
     # Sorted keys, no spaces, ASCII only: one spelling of one content.
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-def parsed(text: str | bytes) -> Any:
-    """Return what a JSON text says."""
-    try:
-        return json.loads(text)
-    except ValueError as error:  # that of Unicode, too
-        msg = f"not JSON: {error}"
-        raise ArtefactError(msg) from error
 
 
 def need_head(caller: str, data: Any, head: dict[str, Any]) -> dict[str, Any]:

@@ -10,14 +10,12 @@ from openset import _check
 from openset.protocols.classes import Class
 from openset.protocols.protocol import Protocol
 
-_IMAGENET = {"imagenet-21k-p": "fall11", "imagenet-21k-p-winter21": "winter21"}
-_PALECHOR = "imagenet-protocols"
+_SSB = {"imagenet-21k-p": "fall11", "imagenet-21k-p-winter21": "winter21"}
 
 
 def names() -> list[str]:
     """Return the names of all published splits."""
-    data = _data()
-    return [*data["small_scale"], *data["fine_grained_ssb"], *_IMAGENET, _PALECHOR]
+    return list(_published())
 
 
 def splits(name: str) -> tuple[Class, ...]:
@@ -29,14 +27,7 @@ def splits(name: str) -> tuple[Class, ...]:
     ((0, 1, 2, 3, 4), ('Easy', 'Medium', 'Hard'))
     """
     _check.one_of("protocols.splits", "name", name, names())
-    data = _data()
-    if name in data["small_scale"]:
-        return tuple(range(len(data["small_scale"][name]["splits"])))
-    if name in data["fine_grained_ssb"]:
-        return tuple(data["fine_grained_ssb"][name]["unknown"])
-    if name == _PALECHOR:
-        return tuple(data["imagenet_protocols"])
-    return ("Easy", "Hard")
+    return tuple(_published()[name])
 
 
 def published(name: str, split: Class = 0) -> Protocol:
@@ -76,55 +67,48 @@ def published(name: str, split: Class = 0) -> Protocol:
     >>> published("cub", "Hard")
     Protocol(cub/Hard, known=100, unknown=34, unused=66, openness=0.075, ...)
     """
-    caller = "published"
-    _check.one_of(caller, "name", name, names())
-    split = _split(caller, name, split)
-    data = _data()
-    if name in data["small_scale"]:
-        parts = _small(name, data["small_scale"][name], split)
-    elif name in data["fine_grained_ssb"]:
-        entry = data["fine_grained_ssb"][name]
-        parts = {
-            "known": entry["known"],
-            "unknown": entry["unknown"][split],
-            "source": name,
-            "classes": range(entry["num_classes_total"]),
-        }
-    elif name == _PALECHOR:
-        parts = {**data["imagenet_protocols"][split], "source": "imagenet"}
-    else:
-        entry = data["imagenet_ssb"][_IMAGENET[name]]
-        parts = {
-            # The Winter-21 file lists no known classes; its "closest" classes are all
-            # among the 991 of Fall-11.
-            "known": data["imagenet_ssb"]["fall11"]["known_imagenet1k_wnids"],
-            "unknown": entry[f"unknown_{str(split).lower()}"],
-            "source": "imagenet",
-            "unknown_source": "imagenet-21k-p",
-        }
-    return Protocol(**parts, name=f"{name}/{split}")
-
-
-def _split(caller: str, name: str, split: Any) -> Class:
     # "0" from a command line and "easy" in lower case are fine.
     options = {str(option).lower(): option for option in splits(name)}
     key = str(split).lower()
     if isinstance(split, bool) or key not in options:
         rule = "one of " + ", ".join(map(repr, options.values()))
-        _check.fail(caller, f"split of {name!r}", rule, repr(split))
-    return options[key]
-
-
-def _small(name: str, entry: dict[str, Any], split: Class) -> dict[str, Any]:
-    parts = dict(entry["splits"][split])
-    parts["source"] = entry.get("known_source", name)
-    if entry["unknown_source"] != parts["source"]:
-        parts["unknown_source"] = entry["unknown_source"]
-    total = entry.get("num_classes_total", 10)  # CIFAR+N: the knowns are of CIFAR-10
-    return parts | {"classes": range(total)}
+        _check.fail("published", f"split of {name!r}", rule, repr(split))
+    split = options[key]
+    return Protocol(**_published()[name][split], name=f"{name}/{split}")
 
 
 @cache
-def _data() -> dict[str, Any]:
+def _published() -> dict[str, dict[Class, dict[str, Any]]]:
+    """Return the classes of each split, by name."""
     packed = files("openset.protocols").joinpath("splits.json.xz").read_bytes()
-    return json.loads(lzma.decompress(packed))
+    data = json.loads(lzma.decompress(packed))
+    found: dict[str, dict[Class, dict[str, Any]]] = {}
+    for name, entry in data["small_scale"].items():
+        source, outside = entry.get("known_source", name), entry["unknown_source"]
+        about = {
+            "source": source,
+            "unknown_source": "" if outside == source else outside,
+            # CIFAR+N: the knowns are of CIFAR-10
+            "classes": range(entry.get("num_classes_total", 10)),
+        }
+        found[name] = {i: about | one for i, one in enumerate(entry["splits"])}
+    for name, entry in data["fine_grained_ssb"].items():
+        about = {"known": entry["known"], "source": name}
+        about["classes"] = range(entry["num_classes_total"])
+        unknown = entry["unknown"].items()
+        found[name] = {level: {**about, "unknown": one} for level, one in unknown}
+    ssb = data["imagenet_ssb"]
+    # The Winter-21 file lists no known classes; its "closest" classes are all among
+    # the 991 of Fall-11.
+    about = {"known": ssb["fall11"]["known_imagenet1k_wnids"]}
+    about |= {"source": "imagenet", "unknown_source": "imagenet-21k-p"}
+    for name, release in _SSB.items():
+        found[name] = {
+            level: {**about, "unknown": ssb[release][f"unknown_{level.lower()}"]}
+            for level in ("Easy", "Hard")
+        }
+    found["imagenet-protocols"] = {
+        split: {**one, "source": "imagenet"}
+        for split, one in data["imagenet_protocols"].items()
+    }
+    return found

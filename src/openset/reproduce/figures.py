@@ -41,7 +41,7 @@ def sample_counts(settings: Settings) -> Content:
     U times the mean class size.
     """
     size = (np.array(MNIST) // 2).mean()
-    n_known, n_unknown = np.array(protocols.pairs(len(MNIST), min_known=2)).T
+    n_known, n_unknown = np.array(protocols.pairs(len(MNIST))).T
     known, unknown = n_known * size, n_unknown * size
     order = np.argsort(known / unknown)
     rows = [

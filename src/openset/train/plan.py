@@ -55,7 +55,7 @@ class Spec:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data, with the versions of the packages it was made with."""
-        plain = asdict(self) | {"protocol": json.loads(self.protocol.to_json())}
+        plain = asdict(self) | {"protocol": self.protocol.to_dict()}
         plain["version"] = __version__
         if self.plugin:
             plain["distribution"] = _plugins.distribution(self.method_class)
@@ -67,7 +67,7 @@ class Spec:
         recipe = _with_tuples(plain["recipe"])
         recipe["pipeline"] = Pipeline(**_with_tuples(recipe["pipeline"]))
         found = {f.name: plain[f.name] for f in fields(cls)}
-        found["protocol"] = Protocol.from_json(json.dumps(plain["protocol"]))
+        found["protocol"] = Protocol.from_dict(plain["protocol"])
         return cls(**found | {"recipe": Recipe(**recipe)})
 
     def need_same(self, other: Mapping[str, Any], folder: Path) -> None:

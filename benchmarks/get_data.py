@@ -217,10 +217,8 @@ def copies(folder: Path, root: Path) -> None:
             classes=[str(c) for c in z["class_names"]],
             kind="image",
             name=name,
-            ids=tuple(map(str, z.get("wnids", ()))),
             label_set=owner.get(name, name),
             parts={p: np.arange(*ends[i : i + 2]) for i, p in enumerate(sizes)},
-            note="a copy; where it is lossy, published results used other pixels",
         ).save(root / f"{name}.npz")
 
 

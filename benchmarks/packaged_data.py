@@ -36,7 +36,10 @@ def how_to_get(name: str = "") -> str:
 
 
 def notmnist(root: Path) -> Dataset:  # noqa: ARG001  # every loader is given a root
-    """Read the test part of notMNIST: letters A to J in many fonts, 28 x 28 grey."""
+    """Read the test part of notMNIST: letters A to J in many fonts, 28 x 28 grey.
+
+    Its labels are noisy upstream.
+    """
     z = arrays("notmnist")
     return Dataset(
         inputs=z["test_x"],
@@ -45,7 +48,6 @@ def notmnist(root: Path) -> Dataset:  # noqa: ARG001  # every loader is given a 
         kind="image",
         name="notmnist",
         parts={"test": np.arange(len(z["test_y"]))},
-        note="labels are noisy upstream; test part only",
     )
 
 
@@ -58,12 +60,14 @@ def texture(root: Path) -> Dataset:  # noqa: ARG001
         classes=tuple(z["texture_c"].tolist()),
         kind="table",
         name="texture",
-        note="a fixed stratified 70/30 split",
     ).with_parts(test=0.3)
 
 
 def clinc150_minilm(root: Path) -> Dataset:  # noqa: ARG001
-    """Read sentence embeddings of CLINC150 (all-MiniLM-L6-v2, 384 numbers)."""
+    """Read sentence embeddings of CLINC150 (all-MiniLM-L6-v2, 384 numbers).
+
+    They are of 50 training texts per intent.
+    """
     made = outputs("clinc150_minilm")
     every = [made[part] for part in ("train", "oos_train", "val", "test")]
     labels = np.concatenate([one["labels"] for one in every])
@@ -78,8 +82,6 @@ def clinc150_minilm(root: Path) -> Dataset:  # noqa: ARG001
         name="clinc150-minilm",
         parts=dict(zip(("train", "validation", "test"), rows, strict=True)),
         unlisted="oos",
-        note="sentence embeddings (all-MiniLM-L6-v2) of 50 training texts per intent; "
-        "label -1: out of scope; name it 'oos' in a protocol",
     )
 
 

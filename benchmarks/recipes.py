@@ -168,7 +168,7 @@ def train_missing(args: argparse.Namespace) -> None:
         beside = {"group_size": len(group), "group_seconds": time.time() - started}
         with (folder / "runs.jsonl").open("a", encoding="utf-8") as stream:
             for run, trained in zip(group, found, strict=True):
-                line = run | measured(trained) | beside | {"note": data.note}
+                line = run | measured(trained) | beside
                 print(json.dumps(line), file=stream)
                 print(json.dumps(line), flush=True)
 

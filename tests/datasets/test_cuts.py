@@ -67,33 +67,20 @@ def test_validation_takes_its_share_of_each_class_from_train(zoo):
 
 
 def test_an_official_validation_part_is_used_unless_a_share_is_asked_for(zoo):
-    whole = zoo.with_parts(test=0.25, validation=0.25)
-    made = cut(whole, PROTOCOL)
-    assert set(rows(made.validation)) <= set(whole.parts["validation"].tolist())
+    train, validation = np.split(zoo.parts["train"], [30])
+    whole = replace(zoo, parts={**zoo.parts, "train": train, "validation": validation})
+    assert set(rows(cut(whole, PROTOCOL).validation)) <= set(validation.tolist())
     drawn = cut(whole, replace(PROTOCOL, validation=0.2))
-    assert set(rows(drawn.validation)) <= set(whole.parts["train"].tolist())
+    assert set(rows(drawn.validation)) <= set(train.tolist())
 
 
-def test_operational_test_splits_are_disjoint_and_together_the_test_part(zoo):
-    p = replace(PROTOCOL, n_tests=3)
-    made = cut(zoo, p)
-    found = [row for test in made.tests for row in rows(test)]
-    assert sorted(found) == sorted(rows(cut(zoo, PROTOCOL).test))
-    sizes = [len(test) for test in made.tests]
-    assert max(sizes) - min(sizes) <= 1
-    for name in ("dog", "ant", "bee"):
-        counts = [int((test.groups == name).sum()) for test in made.tests]
+def test_operational_test_splits_have_the_same_sizes_in_every_class(zoo):
+    made = cut(zoo, replace(PROTOCOL, n_tests=3))
+    for names in (["dog"], ["ant"], ["bee"], ["dog", "ant", "bee"]):
+        counts = [int(np.isin(test.groups, names).sum()) for test in made.tests]
         assert max(counts) - min(counts) <= 1
     with pytest.raises(AttributeError, match=r"3 test splits; use Cut\.tests"):
         _ = made.test
-
-
-def test_shared_unknowns_are_in_every_test_split(zoo):
-    made = cut(zoo, replace(PROTOCOL, n_tests=3, unknowns="shared"))
-    unknown = [set(np.array(rows(t))[t.labels == -1]) for t in made.tests]
-    assert unknown[0] == unknown[1] == unknown[2]
-    known = [row for t in made.tests for row in np.array(rows(t))[t.labels >= 0]]
-    assert len(set(known)) == len(known)
 
 
 def test_outliers_come_from_another_data_set(zoo, other):
@@ -148,9 +135,9 @@ def test_two_data_sets_of_one_name_are_refused(zoo, other):
         ),
         (
             {"known": ["bee", 3], "unknown": [1]},
-            "be different, got 'bee' twice",
+            "unknown classes must be different .* got 'bee' twice",
         ),
-        ({"known": ["dog", 3]}, "classes must be different, got 'dog' twice"),
+        ({"known": ["dog", 3]}, "known classes must be different .* 'dog' twice"),
         ({"n_tests": 50}, "enough for 50 test parts, got 20 known ones in all"),
         ({"n_tests": 15}, r"got 10 unknown ones in all. Use fewer parts or unknowns"),
         ({"validation": 0.01}, "in every one, got none of 'dog', 'ant'"),
@@ -199,16 +186,9 @@ def test_a_class_without_samples_in_a_part_is_named(zoo):
         cut(poor, PROTOCOL)
 
 
-def test_folds_test_each_known_sample_once(zoo):
-    p = replace(PROTOCOL, surrogate=())
-    made = folds(zoo, p, 4)
-    tested = [row for f in made for row in rows(f.test)]
-    wanted = [r for r in range(100) if NAMES[zoo.labels[r]] in ("dog", "ant", "bee")]
-    assert sorted(tested) == wanted
-    for f in made:
-        assert set(f.train.labels.tolist()) == {0, 1}
-        assert not set(f.train.ids) & set(f.test.ids)
-        assert len(f.test) == 15
+def test_folds_have_the_same_size(zoo):
+    made = folds(zoo, replace(PROTOCOL, surrogate=()), 4)
+    assert [len(f.test) for f in made] == [15] * 4
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ PETS |= {"kind": "table", "name": "pets"}
         ({"parts": {"extra": [0]}}, ValueError, "parts must be one of 'train'"),
         ({"parts": {"train": []}}, ValueError, "part train must be a non-empty list"),
         ({"parts": {"train": [0.5]}}, ValueError, "part train must be a non-empty"),
-        ({"parts": {"test": [4]}}, ValueError, r"part test must be rows in 0\.\.3"),
+        ({"parts": {"test": [4]}}, ValueError, r"part test must be .* rows in 0\.\.3"),
         (
             {"parts": {"train": [0, 1], "test": [1]}},
             ValueError,
@@ -69,18 +69,18 @@ def test_a_part_is_a_data_set_of_its_own():
 def test_rows_are_taken_by_mask_or_number():
     pets = Dataset(**PETS)
     assert pets.take(pets.labels == 1).labels.tolist() == [1, 1]
-    with pytest.raises(ValueError, match="rows must be non-empty"):
+    with pytest.raises(ValueError, match="rows must be a slice, a mask"):
         pets.take([])
 
 
 def test_drawn_parts_have_exact_shares_of_each_class():
     labels = np.repeat([0, 1], [50, 30])
     data = from_arrays(np.arange(80.0)[:, None], labels)
-    cut = data.with_parts(test=0.2, validation=0.1, rng=3)
+    cut = data.with_parts(test=0.2, rng=3)
     sizes = {p: np.bincount(cut.part(p).labels).tolist() for p in cut.parts}
-    assert sizes == {"train": [35, 21], "validation": [5, 3], "test": [10, 6]}
-    with pytest.raises(ValueError, match=r"test \+ validation must be below 1"):
-        data.with_parts(test=0.6, validation=0.5)
+    assert sizes == {"train": [40, 24], "test": [10, 6]}
+    with pytest.raises(ValueError, match=r"test must be a number in \(0, 1\)"):
+        data.with_parts(test=1.0)
 
 
 def test_a_saved_data_set_is_loaded_as_it_was(tmp_path):
@@ -89,10 +89,9 @@ def test_a_saved_data_set_is_loaded_as_it_was(tmp_path):
         parts={"train": [0, 1, 2], "test": [3]},
         unlisted="oos",
         label_set="animals",
-        note="noisy",
     )
     again = datasets.load(pets.save(tmp_path / "pets.npz"))
-    for field in ("classes", "kind", "name", "unlisted", "label_set", "note"):
+    for field in ("classes", "kind", "name", "unlisted", "label_set"):
         assert getattr(again, field) == getattr(pets, field)
     assert np.array_equal(again.inputs, pets.inputs)
     assert np.array_equal(again.labels, pets.labels)

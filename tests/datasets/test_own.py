@@ -29,7 +29,7 @@ def test_the_kind_of_arrays_is_told_by_their_shape(inputs, kind):
         (np.array([{}, {}]), [0, 1], {}, "got dtype object"),
         (EYE, [0.5, 1], {}, "labels must be class numbers or names, got dtype float64"),
         (EYE, ["cow", "cat"], {"classes": ["cat"]}, "among classes, got 'cow'"),
-        (np.eye(3), [0, 1, 2], {"test": (EYE, [0, 1])}, r"one shape, got \(3,\) and"),
+        (np.eye(3), [0, 1, 2], {"test": (EYE, [0, 1])}, r"one shape, got \(2,\) and"),
         (np.eye(3), [0, 1], {}, "inputs and labels must have the same length"),
         (
             np.full((2, 4, 4), 200, np.uint8),
@@ -51,30 +51,24 @@ def test_class_names_become_numbers_in_their_given_order():
     assert from_arrays(EYE, [0, 2]).classes == ("0", "1", "2")
 
 
-def test_npz_files_with_train_and_test_arrays_are_read(tmp_path):
+def test_npz_files_with_inputs_and_labels_are_read(tmp_path):
     path = tmp_path / "mine.npz"
-    test = {"test_x": np.ones((1, 3)), "test_y": [1]}
-    train = {"train_x": np.eye(3), "train_y": [0, 1, 0]}
-    np.savez(path, **train, **test, class_names=["cat", "dog"])
-    found = datasets.load(str(path))
-    assert repr(found) == "Dataset(mine, table, n=4, classes=2, train=3, test=1)"
-    assert found.classes == ("cat", "dog")
     np.savez(path, inputs=EYE, labels=["b", "a"], part_test=[0, 1])
     found = datasets.load(path)
     assert repr(found) == "Dataset(mine, table, n=2, classes=2, test=2)"
     assert (found.classes, found.labels.tolist()) == (("a", "b"), [1, 0])
+    np.savez(path, inputs=EYE, labels=[1, 0], classes=["cat", "dog"])
+    assert datasets.load(str(path)).classes == ("cat", "dog")
 
 
-TRAIN = {"train_x": EYE, "train_y": [0, 1]}
 ALL = {"inputs": EYE, "labels": [0, 1]}
 
 
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"x": EYE}, "must be a data set of train_x, .* got x$"),
-        (TRAIN | {"test_x": EYE, "test_labels": [0, 1]}, "got test_labels, test_x$"),
-        (TRAIN | {"val_x": EYE, "val_y": [0, 1]}, "got val_x, val_y$"),
+        ({"x": EYE}, "must be a data set of inputs and labels, .* got x$"),
+        (ALL | {"val_x": EYE, "val_y": [0, 1]}, "got val_x, val_y$"),
         (ALL | {"part_train": [0], "part_val": [1]}, "got part_val$"),
         (ALL | {"classes": ["a"]}, "is not a data set: Dataset: labels must be below"),
         (ALL | {"inputs": np.array([{}, {}])}, "pickled objects"),

@@ -105,9 +105,12 @@ def test_arrays_and_parts(tmp_path):
     assert (found.labels, found.groups, found.ids) == (None, None, None)
     labels = np.arange(11) % 2
     np.savez(
-        tmp_path / "set.npz", test_x=PIXELS, test_y=labels, train_x=PIXELS[:3],
-        train_y=labels[:3], class_names=np.array(["dog", "noise"]),
-    )  # fmt: skip
+        tmp_path / "set.npz",
+        inputs=np.concatenate([PIXELS[:3], PIXELS]),
+        labels=np.concatenate([labels[:3], labels]),
+        classes=["dog", "noise"],
+        part_test=np.arange(3, 14),
+    )
     part = extract.run(network(), tmp_path / "set.npz", part="test", **HOW)
     assert_array_equal(part.labels, np.where(labels == 0, 3, -1))
     assert set(part.groups) == {"dog", "noise"}

@@ -75,7 +75,7 @@ def numbers():
     made = datasets.folds(pens, p, 2, unknown=letter)
     found["folds outlier"] = [of_cut(one) for one in made]
     for rng in (0, 4):
-        parts = digits.with_parts(test=0.2, validation=0.3, rng=rng).parts
+        parts = digits.with_parts(test=0.2, rng=rng).parts
         found[f"with_parts {rng}"] = {k: digest(v) for k, v in parts.items()}
     few = datasets.cut(digits, drawn["holdout"]).test.at_most(50, seed=3)
     found["at_most"] = digest(few.inputs, few.labels, few.ids)

@@ -305,13 +305,13 @@ class _Table:
         dataset, classes = self.sets[role], getattr(self.protocol, role)
         rows = dataset.parts.get(part, np.arange(len(dataset)))
         numbers = [dataset.number(c) for c in classes]
-        others = self.protocol.known if dataset is self.sets["known"] else ()
-        others = () if role == "known" else others
+        is_beside_known = role != "known" and dataset is self.sets["known"]
+        others = self.protocol.known if is_beside_known else ()
         every = [*numbers, *map(dataset.number, others)]
         if len(set(every)) < len(every):  # a class by its name and by its number
-            names = f"{role} classes" if not others else f"known and {role} classes"
             got = next(dataset.classes[one] for one in every if every.count(one) > 1)
-            _check.fail(self.caller, names, "different", f"{got!r} twice")
+            rule = "different from each other and from the known ones"
+            _check.fail(self.caller, f"{role} classes", rule, f"{got!r} twice")
         # One table look-up for all samples; the last place is for the label -1.
         place = np.full(len(dataset.classes) + 1, -1, dtype=np.int64)
         place[numbers] = np.arange(len(numbers))

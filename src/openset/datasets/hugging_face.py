@@ -83,18 +83,17 @@ def from_hub(
     Notes
     -----
     Splits called train, validation (val, valid, dev) and test become parts; others,
-    and those without labels (all -1), are left out, and `Dataset.note` says so. Images
-    are RGB, whatever the file has.
+    and those without labels (all -1), are left out. Images are RGB, whatever the file
+    has.
     """
-    splits, parts, left_out = _splits(path, config, offline=offline), {}, []
+    splits = _splits(path, config, offline=offline)
+    parts: dict[str, Any] = {}
     for name, split in splits.items():
-        part = _PARTS.get(str(name))
-        if part is None or part in parts or len(split) == 0:
-            left_out.append(str(name))
-        else:
-            parts[part] = split
+        if str(name) in _PARTS and len(split):
+            parts.setdefault(_PARTS[str(name)], split)
     if not parts:
-        _refuse(path, "samples in a train, validation or test split", left_out)
+        rule = "samples in a train, validation or test split"
+        _refuse(path, rule, ", ".join(map(str, splits)))
     features = next(iter(parts.values())).features
     types = {name: _type(one) for name, one in features.items()}
     label = labels or _label_column(path, types)
@@ -104,16 +103,13 @@ def from_hub(
         _check.one_of("datasets.load", f"column of {path}", name, list(types))
     found = {part: _column(path, split, label) for part, split in parts.items()}
     if types[label] == _CLASS:
-        empty = [part for part, numbers in found.items() if (numbers == -1).all()]
-        left_out += [f"{part} (no labels)" for part in empty]
-        found = {part: y for part, y in found.items() if part not in empty}
+        found = {part: y for part, y in found.items() if (y != -1).any()}
     numbers, classes = _numbered(path, label, features[label], list(found.values()))
     kind = _KINDS.get(" ".join({types[one] for one in columns}), "")
     if not kind or (kind != "table" and len(columns) > 1):
         rule = "one column of images, texts or vectors, or columns of numbers"
         _refuse(path, rule, ", ".join(f"{one} ({types[one]})" for one in columns))
     values = [_values(path, parts[part], columns, kind) for part in found]
-    sizes = {part: len(y) for part, y in found.items()}
     local = Path(path).resolve()
     local_name = local.stem if local.is_file() else local.name
     return Dataset(
@@ -122,8 +118,7 @@ def from_hub(
         classes=classes,
         kind=kind,
         name=local_name if local.exists() else path,
-        parts={} if "" in sizes else consecutive(sizes),
-        note=f"left out: {', '.join(left_out)}" if left_out else "",
+        parts={} if "" in found else consecutive({p: len(y) for p, y in found.items()}),
     )
 
 
@@ -203,11 +198,7 @@ def _column(path: str, split: Any, name: str) -> NDArray[Any]:
     kind = _type(split.features[name])
     if kind in ("number", _CLASS):
         return np.asarray(column.to_numpy())
-    try:
-        dtype = np.float64 if kind == "vector" else np.str_
-        return np.array(column.to_pylist(), dtype=dtype)
-    except (TypeError, ValueError) as error:
-        _refuse(path, f"vectors of one length in {name!r}", f"others ({error})")
+    return np.array(column.to_pylist(), np.float64 if kind == "vector" else np.str_)
 
 
 def _numbered(

@@ -1,7 +1,7 @@
 """Lists of images: text files with a line ``path label`` for each image."""
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +12,7 @@ from openset.datasets.lazy_inputs import ImageFiles
 from openset.datasets.places import reading
 
 
-@dataclass(frozen=True, eq=False)
-class ImageList:
+class ImageList(NamedTuple):
     """Some of the images of a folder, in order, with their labels.
 
     Parameters
@@ -30,15 +29,12 @@ class ImageList:
     paths: tuple[str, ...]
     labels: NDArray[np.int64]
 
-    def __len__(self) -> int:
-        return len(self.paths)
-
     def files(self, folder: str | Path) -> ImageFiles:
         """Return the images below a folder; raise if some are not there."""
         root = Path(folder)
         missing = [path for path in self.paths if not (root / path).is_file()]
         if missing:
-            rule = f"a folder with the {len(self)} images of {self.name}"
+            rule = f"a folder with the {len(self.paths)} images of {self.name}"
             got = f"{root} without {len(missing)} of them, such as {missing[0]}"
             remedy = "Paths in a list are relative to this folder"
             error = FileNotFoundError

@@ -43,13 +43,14 @@ def digits(place: Place) -> Dataset:
         classes=_DIGITS,
         kind="table",
         name=place.name,
-        note="no official parts: a fixed stratified 70/30 split",
     ).with_parts(test=0.3)
 
 
 def table(place: Place) -> Dataset:
-    """Read one of the UCI sets, which are bundled."""
-    is_split = place.name == "letter"
+    """Read one of the UCI sets, which are bundled.
+
+    Only `letter` has official parts: of the others a fixed 30 % of each class test.
+    """
     raw = lzma.decompress((_BUNDLED / "uci.npz.xz").read_bytes())
     with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
         inputs, labels, classes = (arrays[f"{place.name}_{key}"] for key in "xyc")
@@ -59,16 +60,18 @@ def table(place: Place) -> Dataset:
         classes=tuple(classes.tolist()),
         kind="table",
         name=place.name,
-        note="" if is_split else "a fixed stratified 70/30 split",
     )
-    if not is_split:
+    if place.name != "letter":
         return found.with_parts(test=0.3)
     sizes = {"train": _LETTER_TRAIN, "test": len(found) - _LETTER_TRAIN}
     return replace(found, parts=consecutive(sizes))
 
 
 def intents(place: Place) -> Dataset:
-    """Read CLINC150, with its out-of-scope texts, or BANKING77, which are bundled."""
+    """Read CLINC150 or BANKING77, which are bundled.
+
+    Out-of-scope texts of CLINC150 are labelled -1 and named 'oos' in a protocol.
+    """
     path = _BUNDLED / f"{place.name}.json.xz"
     full = json.loads(lzma.decompress(path.read_bytes()))
     if place.name == "banking77":
@@ -79,7 +82,6 @@ def intents(place: Place) -> Dataset:
         {part: full[key] + full[f"oos_{key}"] for part, key in keys.items()},
         name=place.name,
         unlisted="oos",
-        note="label -1: out of scope; name it 'oos' in a protocol",
     )
 
 
@@ -220,10 +222,9 @@ def aircraft(place: Place) -> Dataset:
 def cars(place: Place) -> Dataset:
     """Read Stanford Cars: images, devkit and the test labels published later."""
     files = place.files
-    markers = ("cars_train", "cars_test", "devkit", files[3].name)
-    place.get(*(f for f, m in zip(files, markers, strict=True) if not place.find(m)))
-    train, test, devkit = map(place.tree, markers[:3], files[:3])
-    labels = place.get(files[3])[0]
+    folders = ("cars_train", "cars_test", "devkit")
+    train, test, devkit = map(place.tree, folders, files[:3])
+    (labels,) = place.get(files[3])
     meta = _mat(devkit / "cars_meta.mat", squeeze_me=True)
     listings: dict[str, Listing] = {}
     with reading(devkit):

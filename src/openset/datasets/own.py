@@ -66,12 +66,7 @@ def from_arrays(
     for x, y in pieces:
         _check.vector(caller, "labels", y)
         _check.same_length(caller, {"inputs": len(x), "labels": len(y)})
-    lazy_inputs.need_one_range(caller, [x for x, _ in pieces])
-    shapes = {x.shape[1:] for x, _ in pieces}
-    if len(shapes) > 1:
-        got = " and ".join(str(x.shape[1:]) for x, _ in pieces)
-        _check.fail(caller, "inputs and test inputs", "of one shape", got)
-    joined = np.concatenate([x for x, _ in pieces])
+    joined = lazy_inputs.join(caller, [x for x, _ in pieces])
     numbers, names = _numbered(np.concatenate([y for _, y in pieces]), classes)
     sizes = dict(zip(("train", "test"), (len(y) for _, y in pieces), strict=False))
     return Dataset(
@@ -120,33 +115,24 @@ def _kind(inputs: NDArray[Any]) -> str:
 def from_npz(path: str | Path) -> Dataset:
     """Read a data set from ``.npz``; nothing in it is unpickled.
 
-    The file holds what :meth:`Dataset.save` writes, or arrays of that form (``inputs``,
-    ``labels``, optionally ``classes``, ``part_train``, …), or ``train_x, train_y,
-    test_x, test_y`` and ``class_names``. Parts under other names are refused.
+    The file holds what :meth:`Dataset.save` writes, or arrays of that form: ``inputs``,
+    ``labels``, optionally ``classes``, ``part_train``, ``part_validation`` and
+    ``part_test``. Parts under other names are refused.
     """
     path = Path(path)
     arrays, about = _npz.load("datasets.load", path)
-    names = next((arrays[k] for k in ("classes", "class_names") if k in arrays), None)
-    classes = about.get("classes", None if names is None else names.tolist())
-    is_saved = {"inputs", "labels"} <= set(arrays)
-    pairs = [p for p in ("train", "test") if {f"{p}_x", f"{p}_y"} <= set(arrays)]
-    read = {f"{part}_{one}" for part in pairs for one in "xy"}
-    if is_saved:
-        read = {f"part_{part}" for part in PART_NAMES}
+    read = {f"part_{part}" for part in PART_NAMES}
     ignored = [n for n in arrays if n.startswith(_PARTS_IN_FILE) and n not in read]
-    if ignored or not (is_saved or "train" in pairs):
+    if ignored or not {"inputs", "labels"} <= set(arrays):
         rule = (
-            "a data set of train_x, train_y, test_x and test_y, or of inputs and "
-            "labels with the rows part_train, part_validation and part_test"
+            "a data set of inputs and labels, perhaps with classes and the rows "
+            "part_train, part_validation and part_test"
         )
         got = ", ".join(sorted(ignored or arrays)) or "nothing"
         _check.fail("datasets.load", f"{path}", rule, got, error=ArtefactError)
     try:
-        if not is_saved:
-            x, y = arrays["train_x"], arrays["train_y"]
-            test = (arrays["test_x"], arrays["test_y"]) if len(pairs) > 1 else None
-            return from_arrays(x, y, test=test, classes=classes, name=path.stem)
-        numbers, listed = _numbered(arrays["labels"], classes)
+        names = about.get("classes", arrays.get("classes"))
+        numbers, listed = _numbered(arrays["labels"], names)
         texts = {k: about[k] for k in SAVED if k in about} | {"classes": listed}
         return Dataset(
             inputs=arrays["inputs"],
@@ -161,7 +147,7 @@ def from_npz(path: str | Path) -> Dataset:
 
 
 def from_pairs(
-    parts: Mapping[str, Sequence[Any]], *, name: str, unlisted: str = "", note: str = ""
+    parts: Mapping[str, Sequence[Any]], *, name: str, unlisted: str = ""
 ) -> Dataset:
     """Build a data set from (text, class) pairs; classes in code-point order."""
     pairs = [(str(text), str(c)) for part in parts.values() for text, c in part]
@@ -175,7 +161,6 @@ def from_pairs(
         name=name,
         parts=consecutive({part: len(found) for part, found in parts.items()}),
         unlisted=unlisted,
-        note=note,
     )
 
 

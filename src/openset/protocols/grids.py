@@ -90,7 +90,7 @@ def grid(
             drawn += holdout(classes, *size, **many)
         else:
             drawn += outlier(classes, unknown_set, *size, **many)
-    return Draws(drawn)
+    return Draws(tuple(drawn))
 
 
 def leave_classes_out(classes: Any, n_out: int = 1, rng: Any = None) -> Draws:
@@ -127,6 +127,6 @@ def leave_classes_out(classes: Any, n_out: int = 1, rng: Any = None) -> Draws:
     about: dict[str, Any] = {"source": source, "classes": universe, "name": caller}
     drawn = []
     for block, seed in zip(blocks, seeds, strict=True):
-        known = [c for c in universe if c not in block]
+        known = tuple(c for c in universe if c not in block)
         drawn.append(Protocol(known=known, unknown=block, seed=seed, **about))
-    return Draws(drawn)
+    return Draws(tuple(drawn))

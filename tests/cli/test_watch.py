@@ -43,12 +43,3 @@ def test_json_lines_are_the_verdicts_of_the_library(run, days):
     assert [*found] == ["0…199", "200…399", "400…599"]
     wanted = [{"window": name, **one.to_dict()} for name, one in found.items()]
     assert lines(text) == json.loads(json.dumps(wanted))
-
-
-def test_a_page_says_the_same(run, days):
-    pytest.importorskip("jinja2", reason="the extra report")
-    names, page = [days / "quiet.npz", days / "strange.npz"], days / "page.html"
-    run("watch", "rejector", *names, "--window", 100, "--html", page, code=1)
-    found = watch.compare(Rejector.load("rejector"), names, window=100)
-    n_alarms = sum(one.is_alarm for one in found.values())
-    assert f"{n_alarms} of 6 windows differ" in page.read_text("utf-8")

@@ -75,25 +75,11 @@ def test_rejection_counts_what_a_loop_counts():
     assert found == slow
 
 
-def regions(shown):
-    """Return the matrices of a display by region."""
-    return {
-        region: part["count"].to_numpy().reshape(len(set(part["true"])), -1)
-        for region, part in shown.to_frame().groupby("region")
-    }
-
-
 @given(scores_and_threshold())
-def test_regions_keep_every_sample_and_give_the_four_scores(pair):
+def test_the_matrix_is_that_of_the_metrics(pair):
     one, threshold = pair
-    shown = report.confusion_regions(one, threshold)
-    made, values = regions(shown), {row[0]: row[1] for row in shown.brief.rows}
-    assert made["overall"].sum() == made["outer"].sum() == len(one)
-    assert made["inner"].sum() == made["halfpoint"].sum() == one.n_known
-    assert values.pop("inner") == pytest.approx(metrics.inner_score(one))
-    for name, value in values.items():
-        (row,) = [row for row in metrics.table() if row.key == f"{name}_score"]
-        assert value == pytest.approx(row.value(one, threshold))
+    count = report.confusion_matrix(one, threshold).columns["count"]
+    assert count.tolist() == metrics.confusion(one, threshold).matrix.ravel().tolist()
 
 
 def test_the_matrix_shows_classes_with_errors_that_occur():
@@ -119,7 +105,6 @@ ONE_SET = "scores must be Scores, got dict"
         (lambda: report.histogram(TWO), TypeError, f"histogram: {ONE_SET}"),
         (lambda: report.per_class_rejection(TWO, 1.0), TypeError, ONE_SET),
         (lambda: report.confusion_matrix(TWO, 1.0), TypeError, ONE_SET),
-        (lambda: report.confusion_regions(TWO, 1.0), TypeError, ONE_SET),
         (
             lambda: report.histogram(scores(1).take(scores(1).labels >= 0)),
             UndefinedMetricError,

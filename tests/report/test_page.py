@@ -164,9 +164,9 @@ def test_the_cautions_of_the_thresholds_are_repeated(tmp_path):
 @pytest.mark.parametrize(
     ("source", "options", "error", "words"),
     [
-        ("nowhere", {}, FileNotFoundError, "no such file or folder"),
+        ("nowhere", {}, FileNotFoundError, "no such file"),
         ("empty", {}, ArtefactError, "must be a run folder"),
-        ("bare", {}, ArtefactError, "cells must be with metrics"),
+        ("bare", {}, ArtefactError, "with finished cells"),
         ("study", {"threshold": 1.0}, ValueError, "one file of scores only"),
         (
             "study",

@@ -12,7 +12,10 @@ def test_learning_curves_are_means_over_runs():
     frame = report.learning_curves(runs).to_frame()
     assert frame["mean"].tolist() == [0.5, 1.5]
     assert frame["spread"].tolist() == pytest.approx([0.5**0.5] * 2)
-    with pytest.raises(ValueError, match="metrics must be one of 'm'"):
+    runs["b"] = [[{"m": 0.0, "n": 3.0}]]  # what only one method has is shown of it
+    frame = report.learning_curves(runs, metrics=["n"]).to_frame()
+    assert frame[["name", "mean"]].to_numpy().tolist() == [["b", 3.0]]
+    with pytest.raises(ValueError, match="metrics must be one of 'm', 'n'"):
         report.learning_curves(runs, metrics=["other"])
 
 
@@ -25,14 +28,13 @@ def test_powers_stand_at_equal_distances():
     assert axes.get_xlabel() == "C"
 
 
-def test_sweeps_need_the_numbers_of_operations():
-    done = thresholds.operate(scores(5), scores(6)).to_dict()
-    rows = [{"alpha": alpha} | done for alpha in (0.2, 0.8)]
-    frame = report.alpha_sweep({"a": rows, "b": rows[:1]}).to_frame()
-    assert frame["alpha"].tolist() == [0.2, 0.8, 0.2]
-    assert frame["oosa"].tolist() == [done["oosa"]] * 3
-    with pytest.raises(ValueError, match="rows with the columns surrogate"):
-        report.surrogate_sweep(rows)
+def test_an_alpha_sweep_is_one_operation_after_the_other():
+    frame = report.alpha_sweep(scores(5), scores(6), alphas=[0.2, 0.8]).to_frame()
+    for row in frame.to_dict("records"):
+        alpha = row.pop("alpha")
+        done = thresholds.operate(scores(5), scores(6), alpha=alpha, alpha_test=0.5)
+        assert row.items() <= done.to_dict().items()
+    assert len(frame) == 2
 
 
 def test_the_diagram_joins_what_does_not_differ():

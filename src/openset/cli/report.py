@@ -51,9 +51,6 @@ def command(
     elif out is None:
         is_one = len(paths) == 1 and not openset.stats.score_files.is_pattern(first)
         out = first.with_suffix(".html") if is_one else Path("report.html")
-    if len(paths) == 1 and first.is_dir() and not (first / "scores").is_dir():
-        paths = sorted(first.glob("scores-*.[ncp]*")) or paths  # of openset score
-    source = paths[0] if len(paths) == 1 else paths
-    path = openset.report.write(source, out, threshold=threshold, pin=pin or (), **how)
+    path = openset.report.write(paths, out, threshold=threshold, pin=pin or (), **how)
     size = path.stat().st_size / 1e6
     say(f"wrote {path} ({size:.1f} MB). Open it in a browser.")

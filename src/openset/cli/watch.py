@@ -18,7 +18,6 @@ def command(
     every: Annotated[bool, typer.Option("--all")] = False,
     false_alarms: float = 0.01,
     window: int | None = None,
-    page: Annotated[Path | None, typer.Option("--html", metavar="FILE")] = None,
     as_json: Annotated[bool, typer.Option("--json")] = False,
     plugin: list[str] | None = None,
 ) -> None:
@@ -30,7 +29,7 @@ def command(
 
         openset watch rejector/ today.npz
         openset watch rejector/ --reference calibration.npz --window 500 monday.npz tuesday.npz
-        openset watch rejector/ traffic/ --window 1000 --html page.html
+        openset watch rejector/ traffic/ --window 1000 --json
         openset watch rejector/ --reference lastweek.npz --all --false-alarms 0.001 today.npz || ./notify.sh
 
     Parameters
@@ -50,8 +49,6 @@ def command(
     window
         Number of samples per window (default: each file or folder is one). Samples
         after the last full window are not compared.
-    page
-        Also write the result as a web page.
     as_json
         Print one JSON object per line.
     """  # noqa: E501  # commands can be pasted
@@ -63,12 +60,6 @@ def command(
         window=window,
         false_alarms=false_alarms,
     )
-    if page is not None:
-        title, windows = Path(rejector).name or rejector, list(verdicts.values())
-        facts = {"Compared with": str(reference or "the known calibration samples")}
-        openset.report.write_watch(
-            page, list(verdicts), windows, title=title, facts=facts
-        )
     if as_json:
         for name, one in verdicts.items():
             typer.echo(json.dumps({"window": name, **one.to_dict()}))

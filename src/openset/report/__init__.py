@@ -9,7 +9,6 @@ from openset.report.curves import oscr as oscr
 from openset.report.curves import risk_coverage as risk_coverage
 from openset.report.curves import roc as roc
 from openset.report.decisions import confusion_matrix as confusion_matrix
-from openset.report.decisions import confusion_regions as confusion_regions
 from openset.report.decisions import per_class_rejection as per_class_rejection
 from openset.report.display import Display as Display
 from openset.report.histograms import feature_magnitudes as feature_magnitudes
@@ -23,5 +22,3 @@ from openset.report.settings import alpha_sweep as alpha_sweep
 from openset.report.settings import critical_difference as critical_difference
 from openset.report.settings import learning_curves as learning_curves
 from openset.report.settings import sensitivity as sensitivity
-from openset.report.settings import surrogate_sweep as surrogate_sweep
-from openset.report.watch import write_watch as write_watch

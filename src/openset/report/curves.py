@@ -11,17 +11,17 @@ from openset import _check
 from openset.metrics import aurc, auroc, openauc
 from openset.metrics.curves import oscr_curve
 from openset.metrics.selective import risk_coverage_curve
-from openset.report.display import (
-    Brief,
-    Display,
-    label,
-    line,
-    stacked,
-)
+from openset.report.display import Brief, Display, label, line, stacked
 from openset.scores import Scores, need_both_sides
 
 Repeated: TypeAlias = Scores | Sequence[Scores]
 """Scores of one run, or of several repeats."""
+
+Points: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]
+"""Thresholds, and the places across and up."""
+
+Area: TypeAlias = tuple[str, Callable[[Scores], float]]
+"""The metric that is the area under a curve, by its name."""
 
 # Places of the short tables beside the curves.
 _FPRS = (0.001, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
@@ -54,9 +54,13 @@ def oscr(
     >>> oscr({"msp": one}).columns["ccr"]
     array([0. , 0.5, 0.5, 1. ])
     """
-    table = _repeats("report.oscr", scores)
-    shown = "correct classification rate"
-    return _rates("OSCR", "ccr", shown, "OpenAUC", openauc, table, log_fpr)
+    return _rates(
+        "OSCR",
+        ("ccr", "correct classification rate"),
+        ("OpenAUC", openauc),
+        _repeats("report.oscr", scores),
+        log_fpr=log_fpr,
+    )
 
 
 def roc(scores: Repeated | Mapping[str, Repeated], *, log_fpr: bool = False) -> Display:
@@ -83,8 +87,8 @@ def roc(scores: Repeated | Mapping[str, Repeated], *, log_fpr: bool = False) -> 
         ]
         for name, own in _repeats("report.roc", scores).items()
     }
-    shown = "true positive rate: known samples accepted"
-    return _rates("ROC", "tpr", shown, "AUROC", auroc, table, log_fpr)
+    rate = ("tpr", "true positive rate: known samples accepted")
+    return _rates("ROC", rate, ("AUROC", auroc), table, log_fpr=log_fpr)
 
 
 def risk_coverage(scores: Repeated | Mapping[str, Repeated]) -> Display:
@@ -110,99 +114,87 @@ def risk_coverage(scores: Repeated | Mapping[str, Repeated]) -> Display:
     array([0.  , 0.  , 0.  , 0.33, 0.25])
     """
 
-    def curve(one: Scores) -> dict[str, Any]:
+    def curve(one: Scores) -> Points:
         found = risk_coverage_curve(one)
-        return {
-            "threshold": found.thresholds,
-            "coverage": found.coverage,
-            "risk": found.risk,
-            "generalized_risk": found.generalized_risk,
-        }
+        return found.thresholds, found.coverage, found.risk
 
     return _curves(
         "Risk over coverage",
-        ("coverage", "risk"),
-        ("coverage: share of all samples accepted", "risk: errors among the accepted"),
+        ("coverage", "coverage: share of all samples accepted"),
+        ("risk", "risk: errors among the accepted"),
+        ("AURC", aurc),
         _repeats("report.risk_coverage", scores),
         curve,
-        ("AURC", aurc),
         places=_COVERAGES,
-        grid=np.linspace(0, 1, _POINTS),
     )
 
 
-def _rates(  # noqa: PLR0917  # one caller above the other
+def _rates(
     title: str,
-    rate: str,
-    shown: str,
-    area: str,
-    metric: Callable[[Scores], float],
+    y: tuple[str, str],
+    area: Area,
     table: Mapping[str, list[Scores]],
-    log_fpr: bool,  # noqa: FBT001
+    *,
+    log_fpr: bool,
 ) -> Display:
-    def curve(one: Scores) -> dict[str, Any]:
+    """Show a rate of known samples over the FPR."""
+
+    def curve(one: Scores) -> Points:
         found = oscr_curve(one)
-        return {"threshold": found.thresholds, "fpr": found.fpr, rate: found.ccr}
+        return found.thresholds, found.fpr, found.ccr
 
     most = max(one.n_unknown for own in table.values() for one in own)
     low = min(0.1, 10.0 ** np.floor(np.log10(1 / most))) if log_fpr else 0.0
-    grid = np.geomspace(low, 1, _POINTS) if log_fpr else np.linspace(0, 1, _POINTS)
-    return _curves(
-        title,
-        ("fpr", rate),
-        ("false positive rate: unknown samples accepted", shown),
-        table,
-        curve,
-        (area, metric),
-        places=[at for at in _FPRS if at >= low],
-        grid=grid,
-    )
+    x = ("fpr", "false positive rate: unknown samples accepted")
+    places = [at for at in _FPRS if at >= low]
+    return _curves(title, x, y, area, table, curve, places=places, low=low)
 
 
 def _curves(  # noqa: PLR0917
     title: str,
-    axes_of: tuple[str, str],
-    labels: tuple[str, str],
+    x: tuple[str, str],
+    y: tuple[str, str],
+    area: Area,
     table: Mapping[str, list[Scores]],
-    curve: Callable[[Scores], dict[str, Any]],
-    area: tuple[str, Callable[[Scores], float]],
+    curve: Callable[[Scores], Points],
     *,
     places: Sequence[float],
-    grid: NDArray[np.float64],
+    low: float = 0.0,
 ) -> Display:
-    """Show a curve for each name, of repeats their mean on a grid, with its spread."""
-    x, y = axes_of
+    """Show a curve for each name, of repeats their mean on a grid, with its spread.
+
+    `x` and `y` are the names of the columns and of the axes; if `low` is positive, the
+    horizontal axis is logarithmic and begins there.
+    """
+    (across, x_label), (up, y_label) = x, y
+    grid = np.geomspace(low, 1, _POINTS) if low > 0 else np.linspace(0, 1, _POINTS)
     parts, names = {}, {}
     is_repeated = any(len(own) > 1 for own in table.values())
     for name, own in table.items():
         found = [curve(one) for one in own]
-        part = found[0]
-        if is_repeated:
-            part = {x: part[x], y: part[y], "spread": np.full(part[x].size, np.nan)}
+        part = dict(zip(("threshold", across, up), found[0], strict=True))
         if len(own) > 1:
             # Of several points at one x the highest counts: np.interp takes the last.
-            each = np.array([np.interp(grid, one[x], one[y]) for one in found])
-            part = {x: grid, y: each.mean(axis=0), "spread": each.std(axis=0, ddof=1)}
+            each = np.array([np.interp(grid, x, y) for _, x, y in found])
+            part = {across: grid, up: each.mean(axis=0)}
+            part["spread"] = each.std(axis=0, ddof=1)
+        elif is_repeated:
+            del part["threshold"]
+            part["spread"] = np.full(part[up].size, np.nan)
         if is_repeated:
-            part["n"] = np.full(part[x].size, len(own))
+            part["n"] = np.full(part[up].size, len(own))
         parts[name], names[name] = part, f"{_mean(area, own)}  {name}".rstrip()
 
     def draw(axes: Any) -> None:
-        low = grid[0]
-        for i, (name, whole) in enumerate(parts.items()):
-            part = whole
-            if low > 0:  # the axis begins there, not at 0
-                kept = whole[x] > low
-                part = {
-                    key: np.append(np.interp(low, whole[x], values), values[kept])
-                    for key, values in whole.items()
-                }
-            middle, band = part[y], {}
+        for i, (name, part) in enumerate(parts.items()):
+            at, middle, band = part[across], part[up], {}
             if len(table[name]) > 1:
                 band["low"] = np.maximum(middle - part["spread"], 0)
                 band["high"] = np.minimum(middle + part["spread"], 1)
-            line(axes, part[x], middle, names[name], i, **band)
-        label(axes, *labels)
+            elif low > 0:  # there is no 0 on a logarithmic axis
+                at, middle = grid, np.interp(grid, at, middle)
+            line(axes, at, middle, names[name], i, **band)
+        label(axes, x_label, y_label)
         axes.set(xlim=(low, 1), ylim=(0, 1))
         if low > 0:
             axes.set_xscale("log")  # plain numbers: no text is mathematics
@@ -210,12 +202,12 @@ def _curves(  # noqa: PLR0917
 
     rows = []
     for place in places:
-        last = [
-            np.searchsorted(of[x], place, side="right") - 1 for of in parts.values()
-        ]
+        last = (
+            np.searchsorted(of[across], place, "right") - 1 for of in parts.values()
+        )
         values = zip(parts.values(), last, strict=True)
-        rows.append((f"{place:g}", *(float(part[y][at]) for part, at in values)))
-    first, one = (x.upper(), y.upper()) if x == "fpr" else (x, y)
+        rows.append((f"{place:g}", *(float(part[up][at]) for part, at in values)))
+    first, one = (across.upper(), up.upper()) if across == "fpr" else (across, up)
     return Display(
         title=title,
         columns=stacked(parts),
@@ -224,7 +216,7 @@ def _curves(  # noqa: PLR0917
     )
 
 
-def _mean(area: tuple[str, Callable[[Scores], float]], repeats: list[Scores]) -> str:
+def _mean(area: Area, repeats: list[Scores]) -> str:
     """Return the mean of a metric over repeats, and its spread, for a legend."""
     values = [area[1](one) for one in repeats]
     spread = f" ± {np.std(values, ddof=1):.4f}" if len(values) > 1 else ""

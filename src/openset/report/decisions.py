@@ -1,4 +1,4 @@
-"""Displays of decisions at a threshold: by class and group, and as matrices."""
+"""Displays of decisions at a threshold: by class and group, and as a matrix."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +13,6 @@ from openset.report.display import INK, LIGHT, Brief, Display, Panel, label, rea
 from openset.scores import Scores, need_scores
 
 Ints = NDArray[np.int64]
-
-REGIONS = {
-    "inner": "known samples classified correctly, without rejection",
-    "outer": "known against unknown, ignoring classes",
-    "halfpoint": "known classes; rejecting a known sample is an error",
-    "overall": "known classes and “unknown” as one more class",
-}
-"""The four regions of a confusion matrix, and what their scores mean."""
 
 _BARS = 16  # classes that are shown one by one, and groups
 _CLASSES = 14  # in a drawn matrix; those with fewest errors are one row
@@ -136,66 +128,23 @@ def confusion_matrix(
            [1, 0, 1],
            [0, 1, 0]])
     """
-    matrix, names = _matrices("report.confusion_matrix", scores, threshold, classes)[
-        "overall"
-    ]
-    small, shown = _pooled(matrix, names, len(names) - 1)
+    need_scores("report.confusion_matrix", scores)
+    found = confusion(scores, threshold)
+    known = found.classes.tolist()
+    names = [class_name(classes, c) if classes else str(c) for c in known]
+    names.append("unknown")
+    small, shown = _pooled(found.matrix, names)
     rows = [(name, *row) for name, row in zip(shown, small.tolist(), strict=True)]
     return Display(
         title="Confusion matrix",
-        columns=_counts(matrix, names),
+        columns={
+            "true": np.repeat(names, len(names)),
+            "decision": np.tile(names, len(names)),
+            "count": found.matrix.ravel(),
+        },
         brief=Brief(("true class", *shown), rows),
         panels=(_matrix_panel(small, shown),),
         size=(1.3 + max(0.28 * len(shown), 1.4),) * 2,
-    )
-
-
-def confusion_regions(
-    scores: Scores, threshold: float, *, classes: Sequence[str] = ()
-) -> Display:
-    """Show the regions of a confusion matrix behind the four scores.
-
-    Inner: known samples, classified without rejection. Outer: known against unknown.
-    Halfpoint: known samples with rejection; the last row is empty. Overall: the whole
-    matrix, unknown last. The score of a region is the mean recall of its rows with
-    samples.
-
-    Parameters
-    ----------
-    scores, threshold, classes
-        As for :func:`confusion_matrix`.
-
-    References
-    ----------
-    Komorniczak and Ksieniewicz, "Taking class imbalance into account in open set
-    recognition evaluation", 2024, figures 3 and 4.
-
-    Examples
-    --------
-    >>> made = confusion_regions(
-    ...     Scores(labels=[0, 1, 1, -1], predicted=[0, 1, 0, 1], known=[4, 1, 3, 2]), 2
-    ... )
-    >>> made.brief.rows[2][:2]
-    ('halfpoint', 0.5)
-    """
-    found = _matrices("report.confusion_regions", scores, threshold, classes)
-    rows, parts, panels = [], [], []
-    for region, (matrix, names) in found.items():
-        support = matrix.sum(axis=1)
-        has = support > 0
-        score = float((np.diag(matrix)[has] / support[has]).mean())
-        rows.append((region, score, REGIONS[region]))
-        counts = _counts(matrix, names)
-        parts.append({"region": np.full(matrix.size, region)} | counts)
-        small, shown = _pooled(matrix, names, min(len(names), scores.classes.size))
-        panels.append(_matrix_panel(small, shown, f"{region} {score:.3f}"))
-    most = max(len(names) for _, names in found.values())
-    return Display(
-        title="Four views of one confusion matrix",
-        columns={n: np.concatenate([one[n] for one in parts]) for n in parts[0]},
-        brief=Brief(("region", "score", "meaning"), rows),
-        panels=panels,
-        size=(1.3 + max(0.28 * min(most, _CLASSES + 2), 1.4),) * 2,
     )
 
 
@@ -204,59 +153,27 @@ def class_name(classes: Sequence[str], c: int) -> str:
     return str(classes[c]) if c < len(classes) else f"class {c}"
 
 
-def _matrices(
-    caller: str, scores: Scores, threshold: float, classes: Sequence[str]
-) -> dict[str, tuple[Ints, list[str]]]:
-    """Return matrix and names of each region."""
-    need_scores(caller, scores)
-    whole = confusion(scores, threshold)
-    overall = whole.matrix
-    outer = np.add.reduceat(
-        np.add.reduceat(overall, [0, len(overall) - 1], 0), [0, len(overall) - 1], 1
-    )
-    halfpoint = overall.copy()
-    halfpoint[-1] = 0
-    own = [
-        class_name(classes, c) if classes else str(c) for c in whole.classes.tolist()
-    ]
-    return {
-        # Accepting all samples gives the classification without rejection.
-        "inner": (confusion(scores, -np.inf).matrix[:-1, :-1], own),
-        "outer": (outer, ["known", "unknown"]),
-        "halfpoint": (halfpoint, [*own, "unknown"]),
-        "overall": (overall, [*own, "unknown"]),
-    }
-
-
-def _counts(matrix: Ints, names: list[str]) -> dict[str, NDArray[Any]]:
-    n = len(names)
-    return {
-        "true": np.repeat(names, n),
-        "decision": np.tile(names, n),
-        "count": matrix.ravel(),
-    }
-
-
-def _pooled(matrix: Ints, names: list[str], n: int) -> tuple[Ints, list[str]]:
-    """Keep those of the first `n` classes with most errors, and pool the others.
+def _pooled(matrix: Ints, names: list[str]) -> tuple[Ints, list[str]]:
+    """Keep the known classes with most errors, and pool the others; unknown is last.
 
     Classes without a test sample are pooled first.
     """
+    n = len(names) - 1
     if n <= _CLASSES:
         return matrix, names
     errors = (matrix.sum(axis=0) + matrix.sum(axis=1) - 2 * np.diag(matrix))[:n]
     is_absent = matrix.sum(axis=1)[:n] == 0
     kept = np.sort(np.lexsort((-errors, is_absent))[: _CLASSES - 1])
-    place = np.full(len(names), kept.size)  # index of the pooled classes
+    place = np.full(n + 1, kept.size)  # index of the pooled classes
     place[kept] = np.arange(kept.size)
-    place[n:] = kept.size + 1
-    small = np.zeros((int(place.max()) + 1,) * 2, dtype=matrix.dtype)
+    place[n] = kept.size + 1
+    small = np.zeros((kept.size + 2,) * 2, dtype=matrix.dtype)
     np.add.at(small, (place[:, None], place[None, :]), matrix)
     rest = f"{n - kept.size} other classes"
-    return small, [*(names[i] for i in kept), rest, *names[n:]]
+    return small, [*(names[i] for i in kept), rest, names[n]]
 
 
-def _matrix_panel(matrix: Ints, names: list[str], title: str = "") -> Panel:
+def _matrix_panel(matrix: Ints, names: list[str]) -> Panel:
     """Draw counts; shades are shares of the row."""
     share = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
 
@@ -282,7 +199,5 @@ def _matrix_panel(matrix: Ints, names: list[str], title: str = "") -> Panel:
         axes.grid(visible=False)
         axes.spines[:].set_visible(False)
         axes.tick_params(length=0)
-        if title:
-            label(axes, "", "", title)
 
     return draw

@@ -14,14 +14,14 @@ from openset.report import display as d
 from openset.report.curves import named
 from openset.report.display import INK, LIGHT, Brief, Display, label, line, mark
 from openset.scores import Scores
-from openset.thresholds import Operation, Threshold
+from openset.thresholds import Threshold
 
 
 def osa_over_urr(
-    scores: Scores | Operation | Mapping[str, Scores] | Mapping[str, Operation],
+    scores: Scores | Mapping[str, Scores],
     *,
     thresholds: float | Threshold | Mapping[str, float | Threshold] | None = None,
-    alpha: float | None = None,
+    alpha: float = ALPHA,
 ) -> Display:
     """Show open-set accuracy over unknown rejection rate (Fig. 1 of the PostMax paper).
 
@@ -32,12 +32,11 @@ def osa_over_urr(
     Parameters
     ----------
     scores
-        Test scores, one or several by name; or the results of
-        :func:`openset.thresholds.operate`, which contain threshold and α.
+        Test scores, one or several by name.
     thresholds
         The thresholds in use, chosen on other data: one, or by the names of `scores`.
     alpha
-        Weight of the known samples, by default 0.5.
+        Weight of the known samples.
 
     Examples
     --------
@@ -46,32 +45,20 @@ def osa_over_urr(
     >>> shown.columns["kind"][-2:].tolist(), shown.columns["osa"][-2:].tolist()
     (['operational', 'best'], [0.75, 1.0])
     """
-    caller = "report.osa_over_urr"
-    table: dict[str, Any] = named(caller, scores, (Scores, Operation))
-    done = {n: one for n, one in table.items() if isinstance(one, Operation)}
-    alphas = sorted({one.alpha_test for one in done.values()})
-    is_mixed = len(done) < len(table) or thresholds is not None or alpha is not None
-    if len(alphas) > 1 or (done and is_mixed):
-        rule = "of one α, and given alone: they have their thresholds and α"
-        _check.fail(caller, "operations", rule, "others")
-    weight = alphas[0] if done else ALPHA if alpha is None else float(alpha)
+    caller, alpha = "report.osa_over_urr", float(alpha)
     parts: dict[str, dict[str, Any]] = {}
     points: dict[str, list[tuple[float, float]]] = {}  # in use, if given; the best
-    for name, one in table.items():
-        if done:
-            curve = one.curve
-            found = [(p.urr, p.osa) for p in (one.operational, one.best)]
-        else:
-            _check.both_sides(caller, one.n_known, one.n_unknown)
-            curve = osa_curve(one, alpha=weight)
-            best = osa_optimum(one, alpha=weight)
-            found = [(Rates.at(one, best.threshold).urr, best.value)]
-            is_by_name = isinstance(thresholds, Mapping)
-            given: Any = thresholds.get(name) if is_by_name else thresholds  # type: ignore[union-attr]
-            if given is not None:
-                value = given.value if isinstance(given, Threshold) else given
-                rates = Rates.at(one, _check.threshold(caller, value))
-                found.insert(0, (rates.urr, rates.osa(weight)))
+    for name, one in named(caller, scores, (Scores,)).items():
+        _check.both_sides(caller, one.n_known, one.n_unknown)
+        curve = osa_curve(one, alpha=alpha)
+        best = osa_optimum(one, alpha=alpha)
+        found = [(Rates.at(one, best.threshold).urr, best.value)]
+        is_by_name = isinstance(thresholds, Mapping)
+        given: Any = thresholds.get(name) if is_by_name else thresholds  # type: ignore[union-attr]
+        if given is not None:
+            value = given.value if isinstance(given, Threshold) else given
+            rates = Rates.at(one, _check.threshold(caller, value))
+            found.insert(0, (rates.urr, rates.osa(alpha)))
         points[name] = found
         kinds = ["operational", "best"][-len(found) :]
         parts[name] = {
@@ -92,10 +79,10 @@ def osa_over_urr(
         mark(axes, ([], []), "D", INK, "best threshold (oracle)")
         if is_used:
             mark(axes, ([], []), "*", INK, "the threshold in use")
-        label(axes, "unknown rejection rate", f"open-set accuracy, α = {weight:.2f}")
+        label(axes, "unknown rejection rate", f"open-set accuracy, α = {alpha:.2f}")
         axes.set_xlim(0, 1)
 
-    osa = f"OSA (α = {weight:g}) in use"
+    osa = f"OSA (α = {alpha:g}) in use"
     header = ("name", osa, "URR in use", "OSA at best", "URR at best")
     rows = []
     for name, found in points.items():

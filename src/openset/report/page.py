@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ def write(
     """
     path = Path(path)
     _check.ending("report.write", path, [".html", ".htm"])
-    _optional.optional("jinja2", "report")  # before the data are read
+    jinja2 = _optional.optional("jinja2", "report")  # before the data are read
     study = read(
         source,
         threshold=threshold,
@@ -76,22 +76,6 @@ def write(
     script = (HERE / "templates" / "page.js").read_text("utf-8")
     # Only this script may run, even if markup in a name escaped the filters.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    text = fill(
-        "page.html.j2",
-        filters={"number": number_text, "label": study.label, "whisker": _whisker},
-        **_content(study, pin),
-        script=script,
-        script_hash=digest,
-    )
-    _io.put(path, text)
-    return path
-
-
-def fill(
-    template: str, *, filters: Mapping[str, Callable[..., Any]], **content: Any
-) -> str:
-    """Return a page as text. What a template calls `drawn` on is not escaped."""
-    jinja2 = _optional.optional("jinja2", "report")
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -99,13 +83,20 @@ def fill(
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= {"plain": readable, **filters}
-    # Trusted: our own files, and drawings whose names are escaped when drawn.
+    made.filters |= {"plain": readable, "number": number_text}
+    made.filters |= {"label": study.label, "whisker": _whisker}
+    # Trusted, and not escaped: our own files, and drawings, which escape names.
     trusted = _optional.optional("markupsafe", "report").Markup
-    style = CSS + (HERE / "templates" / "page.css").read_text("utf-8")
-    return made.get_template(template).render(
-        **content, version=__version__, style=trusted(style), drawn=trusted
+    text = made.get_template("page.html.j2").render(
+        **_content(study, pin),
+        version=__version__,
+        style=trusted(CSS + (HERE / "templates" / "page.css").read_text("utf-8")),
+        script=script,
+        script_hash=digest,
+        drawn=trusted,
     )
+    _io.put(path, text)
+    return path
 
 
 def _content(study: Study, pin: Sequence[str]) -> dict[str, Any]:

@@ -74,8 +74,7 @@ class Run:
     @property
     def alpha(self) -> float | None:
         """The α with which its operation was reported, if any."""
-        done = self.operation or {}
-        found = done.get("alpha_test", done.get("alpha"))
+        found = (self.operation or {}).get("alpha_test")
         return None if found is None else float(found)
 
     def scores(self) -> Scores:
@@ -140,17 +139,13 @@ def read(
     """Read a run folder, a folder of training or of scores, or files of scores."""
     given = [source] if isinstance(source, str | Path) else source
     paths = [Path(one) for one in given]
-    for path in paths:  # before anything else is said about them
-        if not path.exists() and not score_files.is_pattern(path):
-            msg = f"report: no such file or folder: {path}"
-            raise FileNotFoundError(msg)
-    is_file = len(paths) == 1 and paths[0].is_file()
-    if threshold is not None and not is_file:
+    folders = [str(path) for path in paths if path.is_dir()]
+    is_one = len(paths) == 1 and not score_files.is_pattern(paths[0])
+    if threshold is not None and (folders or not is_one):
         rule = "given with one file of scores only: those of a study are in its cells"
         _check.fail("report", "threshold", rule, ", ".join(map(str, paths)))
-    if len(paths) == 1 and paths[0].is_dir():
+    if folders and is_one:
         return _from_folder(paths[0])
-    folders = [str(path) for path in paths if path.is_dir()]
     if folders or not paths:
         got = f"{len(paths)} paths with {len(folders)} folders: {', '.join(folders)}"
         _check.fail("report", "source", "one folder, or files of scores", got)
@@ -160,44 +155,40 @@ def read(
         unknown_label=unknown_label,
         higher_is_unknown=higher_is_unknown,
     )
-    if is_file:
+    if is_one:
         run = _from_file(paths[0], paths[0].stem, load, threshold)
         return Study(title=paths[0].name, runs=(run,))
     return _from_files(paths, load)
 
 
 def _from_folder(folder: Path) -> Study:
+    checked: Path | None = folder
+    if (folder / "cells").is_dir():
+        made = _from_cells(folder)
+    elif trained := _trained_folders(folder):
+        made = [run for at in trained.items() for run in _from_training(at[0], *at[1])]
+        # The checks read one folder with scores/.
+        checked = folder if folder in trained else None
+    elif files := sorted(folder.glob("scores-*.[ncp]*")):  # of openset score
+        return _from_files(files, Scores.load)
+    else:
+        made = _from_scores(folder)
+    if not made:
+        remedy = "Files of scores are given by name: openset report a.csv b.csv"
+        rule = "a run folder of openset bench with finished cells, or hold scores/"
+        _check.fail("report", str(folder), rule, "neither", remedy, ArtefactError)
     said = _json(folder / "study.json")
     own = said.get("metrics") or {}
-    study = Study(
+    return Study(
         title=str(said.get("name") or folder.resolve().name),
-        runs=(),
+        runs=tuple(made),
         headline=str(said.get("headline") or HEADLINE),
         metrics=tuple(own),
         labels={key: str(one.get("label", key)) for key, one in own.items()},
         better=runs.directions(folder),
-        n_failed=len(list((folder / "failed").glob("*.json"))),
-        folder=folder,
+        n_failed=len(runs.failures(folder)),
+        folder=checked,
     )
-    if (folder / "cells").is_dir():
-        cells = runs.read_cells(folder)
-        if not cells:
-            _check.fail("report", str(folder), "a run with finished cells", "none")
-        rows = [_row(cell) for cell in cells]
-        names = names_of(rows)
-        found = zip(cells, rows, strict=True)
-        made = [_from_cell(folder, cell, names[who(row)], row) for cell, row in found]
-        return replace(study, runs=tuple(made))
-    if trained := _trained_folders(folder):
-        every = [run for at in trained.items() for run in _from_training(at[0], *at[1])]
-        # The checks read one folder with scores/.
-        checked = folder if folder in trained else None
-        return replace(study, runs=tuple(every), folder=checked)
-    if not (made := _from_scores(folder)):
-        remedy = "Files of scores are given by name: openset report a.csv b.csv"
-        rule = "a run folder of openset bench (cells/), or hold scores/NAME.npz"
-        _check.fail("report", str(folder), rule, "neither", remedy, ArtefactError)
-    return replace(study, runs=tuple(made))
 
 
 def _from_scores(folder: Path) -> list[Run]:
@@ -219,11 +210,15 @@ def _json(path: Path) -> dict[str, Any]:
     return settings if isinstance(settings, dict) else {}
 
 
-def _row(cell: runs.Cell) -> Result:
-    """Return what was run, and which run it is, as a row of results."""
-    names = {n: str(cell.key[n]) for n in ("protocol", "model", "method", "detector")}
-    numbers = {n: int(cell.key.get(n, 0)) for n in ("repeat", "split", "seed")}
-    return Result(**names, **numbers, metric="", value=0.0)  # type: ignore[arg-type]
+def _from_cells(folder: Path) -> list[Run]:
+    """Read the cells that have numbers, each with what was run, as a row."""
+    cells = [
+        (cell, next(iter(cell.results())))
+        for cell in runs.read_cells(folder)
+        if cell.rows
+    ]
+    names = names_of(row for _, row in cells)
+    return [_from_cell(folder, cell, names[who(row)], row) for cell, row in cells]
 
 
 def _from_cell(folder: Path, cell: runs.Cell, name: str, row: Result) -> Run:
@@ -248,7 +243,7 @@ def _from_cell(folder: Path, cell: runs.Cell, name: str, row: Result) -> Run:
         n=max((int(one.get("n", 0)) for one in cell.rows), default=0),
         scores_path=folder / "scores" / f"{cell.id}.npz",
         calibration_path=folder / "calibration" / f"{cell.id}.npz",
-        threshold=_threshold(cell.threshold),
+        threshold=Threshold.from_dict(dict(cell.threshold)) if cell.threshold else None,
         operation=cell.operation,
         classes=tuple(cell.classes),
         curve=cell.curve,
@@ -258,13 +253,6 @@ def _from_cell(folder: Path, cell: runs.Cell, name: str, row: Result) -> Run:
             for one, value in settings.items()
         },
     )
-
-
-def _threshold(record: Mapping[str, Any] | None) -> Threshold | float | None:
-    try:
-        return Threshold.from_dict(dict(record)) if record else None
-    except ArtefactError:  # a record written by other software: use its number
-        return float(record["value"]) if record and "value" in record else None
 
 
 def _parsed(title: str) -> tuple[str, dict[str, float]]:
@@ -289,7 +277,8 @@ def _from_files(paths: Sequence[Path], load: Callable[[Path], Scores]) -> Study:
     firsts: dict[str, tuple[Path, Scores]] = {}  # by protocol
     made = []
     for one in score_files.find_or_name(paths):
-        run = _from_file(one.path, one.method, load)
+        at = {"protocol": one.protocol, "repeat": one.repeat, "seed": one.seed}
+        run = replace(_from_file(one.path, one.method, load), **at)  # type: ignore[arg-type]
         if not one.has_repeats:
             scores = run.scores()
             path, first = firsts.setdefault(one.protocol, (one.path, scores))
@@ -297,8 +286,7 @@ def _from_files(paths: Sequence[Path], load: Callable[[Path], Scores]) -> Study:
             in_order_of(scores, first, caller="report", names=both)
         # Inner misleads without Halfpoint (OSR003), which needs a threshold.
         values = {key: v for key, v in run.values.items() if key != "inner_score"}
-        at = {"protocol": one.protocol, "repeat": one.repeat, "seed": one.seed}
-        made.append(replace(run, values=values, **at))  # type: ignore[arg-type]
+        made.append(replace(run, values=values))
     names = ", ".join(dict.fromkeys(run.method for run in made))
     return Study(title=str(paths[0]) if len(paths) == 1 else names, runs=tuple(made))
 

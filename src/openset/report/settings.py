@@ -19,17 +19,15 @@ from openset.report.display import (
     as_columns,
     label,
     line,
-    mark,
     readable,
-    stacked,
 )
+from openset.scores import Scores
 from openset.stats import Leaderboard, Ranks
+from openset.thresholds import operate
 
 Repeats = float | Sequence[float]
-Rows = Sequence[Mapping[str, Any]]
 
-_NUMBERS = ("threshold", "ccr", "urr", "oosa", "low", "high", "oracle")
-_ACCURACY = "open-set accuracy on the test set, 95 % interval"
+_ALPHAS = [i / 20 for i in range(1, 20)]
 
 
 def sensitivity(
@@ -104,7 +102,7 @@ def learning_curves(
         Mapping from method to its runs; a run is a list of records, one per epoch, with
         ``epoch`` (default: counted from 1) and any metrics.
     metrics
-        Metrics to show, one panel each; by default all that every record has.
+        Metrics to show, one panel each, for the methods that have them; by default all.
 
     References
     ----------
@@ -122,14 +120,9 @@ def learning_curves(
     every = [one for of_method in runs.values() for run in of_method for one in run]
     if not every:
         _check.fail(caller, "runs", "non-empty", "none")
-    shared = [
-        name
-        for name, value in every[0].items()
-        if isinstance(value, int | float) and all(name in one for one in every)
-    ]
-    shared = [name for name in shared if name != "epoch"]
-    chosen = [_check.one_of(caller, "metrics", name, shared) for name in metrics]
-    chosen = chosen or shared
+    names = dict.fromkeys(name for one in every for name in _numbers(one))
+    chosen = [_check.one_of(caller, "metrics", name, [*names]) for name in metrics]
+    chosen = chosen or [*names]
     found: dict[tuple[str, str, int], list[float]] = {}
     for metric in chosen:
         for method, of_method in runs.items():
@@ -137,6 +130,7 @@ def learning_curves(
                 (int(one.get("epoch", i + 1)), float(one[metric]))
                 for run in of_method
                 for i, one in enumerate(run)
+                if metric in _numbers(one)
             ]
             for epoch, value in sorted(pairs, key=itemgetter(0)):
                 found.setdefault((str(method), metric, epoch), []).append(value)
@@ -150,7 +144,8 @@ def learning_curves(
         def draw(axes: Any) -> None:
             for i, method in enumerate(runs):
                 mine = (columns["metric"] == metric) & (columns["name"] == str(method))
-                _points(axes, columns["epoch"][mine], columns, mine, method, i)
+                if mine.any():
+                    _points(axes, columns["epoch"][mine], columns, mine, method, i)
             axes.xaxis.get_major_locator().set_params(integer=True)
             is_one = len(chosen) == 1
             label(axes, "epoch", *([title] if is_one else ["mean ± sd", title]))
@@ -165,6 +160,12 @@ def learning_curves(
         brief=Brief(header, [*last.values()]),
         panels=[panel(metric) for metric in chosen],
     )
+
+
+def _numbers(record: Mapping[str, Any]) -> list[str]:
+    """Return the names of the metrics of an epoch."""
+    values = record.items()
+    return [n for n, v in values if isinstance(v, int | float) and n != "epoch"]
 
 
 def _points(  # noqa: PLR0917
@@ -191,115 +192,51 @@ def _spread(caller: str, values: Repeats) -> tuple[float, float, int]:
     return float(found.mean()), spread, found.size
 
 
-def alpha_sweep(tables: Rows | Mapping[str, Rows]) -> Display:
+def alpha_sweep(
+    calibration: Scores,
+    test: Scores,
+    *,
+    alphas: Sequence[float] = _ALPHAS,
+) -> Display:
     """Show operational open-set accuracy over the α used to choose the threshold.
 
     Parameters
     ----------
-    tables
-        Rows with an ``alpha`` and the numbers of an `Operation`, or several by name.
+    calibration, test
+        Scores of the same detector; the thresholds are chosen on the first, and their
+        open-set accuracy on the second is reported with α = 0.5.
+    alphas
+        Weights of the known samples in the choice of the threshold.
 
     Examples
     --------
-    >>> from openset import Scores, thresholds
     >>> calibration = Scores(labels=[0, -1], predicted=[0, 0], known=[1.0, 2.0])
     >>> test = Scores(labels=[0, -1], predicted=[0, 0], known=[1.1, 1.9])
-    >>> rows = [
-    ...     {"alpha": alpha}
-    ...     | thresholds.operate(
-    ...         calibration, test, alpha=alpha, alpha_test=0.5
-    ...     ).to_dict()
-    ...     for alpha in (0, 1)
-    ... ]
-    >>> alpha_sweep(rows).columns["oosa"].tolist()
+    >>> alpha_sweep(calibration, test, alphas=[0, 1]).columns["oosa"].tolist()
     [0.5, 0.5]
     """
-    parts = _parts("report.alpha_sweep", tables, "alpha")
+    header = ("alpha", "threshold", "ccr", "urr", "oosa", "low", "high", "oracle")
+    rows = []
+    for alpha in alphas:
+        done = operate(calibration, test, alpha=alpha, alpha_test=0.5).to_dict()
+        rows.append((alpha, *(done[name] for name in header[1:])))
+    columns = as_columns(header, rows)
 
     def draw(axes: Any) -> None:
-        for i, (name, part) in enumerate(parts.items()):
-            at, band = part["alpha"], {one: part[one] for one in ("low", "high")}
-            line(
-                axes, at, part["oosa"], name or "threshold from calibration", i, **band
-            )
-            # The oracle does not depend on the α of the calibration.
-            best = "best threshold (oracle)"
-            best = f"{name}: {best}" if name else best
-            line(axes, at, part["oracle"], best, i, linestyle="--")
-        x = "α used to choose the threshold"
-        label(axes, x, _ACCURACY)
+        at, band = columns["alpha"], {end: columns[end] for end in ("low", "high")}
+        line(axes, at, columns["oosa"], "threshold from calibration", 0, **band)
+        # The oracle does not depend on the α of the calibration.
+        oracle = "best threshold (oracle)"
+        line(axes, at, columns["oracle"], oracle, 0, linestyle="--")
+        y = "open-set accuracy on the test set, 95 % interval"
+        label(axes, "α used to choose the threshold", y)
 
-    return _swept("Open-set accuracy over α", parts, "alpha", draw)
-
-
-def surrogate_sweep(tables: Rows | Mapping[str, Rows]) -> Display:
-    """Show operational open-set accuracy for each surrogate used for the threshold.
-
-    Parameters
-    ----------
-    tables
-        Rows with a ``surrogate`` and the numbers of an `Operation`, or several by name.
-
-    Examples
-    --------
-    >>> from openset import Scores, thresholds
-    >>> easy = Scores(labels=[0, 0, -1], predicted=[0] * 3, known=[2.0, 3.0, 0.5])
-    >>> test = Scores(labels=[0, -1], predicted=[0, 0], known=[3.1, 2.5])
-    >>> done = thresholds.operate(easy, test)
-    >>> rows = [{"surrogate": "easy"} | done.to_dict()]
-    >>> surrogate_sweep(rows).columns["oosa"].tolist()
-    [0.5]
-    """
-    parts = _parts("report.surrogate_sweep", tables, "surrogate")
-    every = (str(one) for part in parts.values() for one in part["surrogate"])
-    places = list(dict.fromkeys(every))
-
-    def draw(axes: Any) -> None:
-        for i, (name, part) in enumerate(parts.items()):
-            x = np.array([places.index(str(one)) for one in part["surrogate"]], float)
-            x += (i - (len(parts) - 1) / 2) * 0.12  # beside each other
-            shade = LIGHT[i % len(LIGHT)]
-            axes.vlines(x, part["low"], part["high"], color=shade, linewidth=1.4)
-            if name:
-                line(axes, [], [], name, i)
-            mark(axes, (x, part["oosa"]), "o", shade)
-            mark(axes, (x, part["oracle"]), "D", shade)
-        mark(axes, ([], []), "o", INK, "threshold from this surrogate")
-        mark(axes, ([], []), "D", INK, "best threshold (oracle)")
-        axes.set_xticks(range(len(places)), [readable(one, 20) for one in places])
-        axes.set_xlim(-0.5, len(places) - 0.5)
-        label(axes, "surrogate", _ACCURACY)
-
-    return _swept("Open-set accuracy over surrogates", parts, "surrogate", draw)
-
-
-def _parts(
-    caller: str, tables: Rows | Mapping[str, Rows], first: str
-) -> dict[str, dict[str, NDArray[Any]]]:
-    given = tables if isinstance(tables, Mapping) else {"": tables}
-    needed = (first, *_NUMBERS)
-    missing = {*needed}.difference(*(row for rows in given.values() for row in rows))
-    if missing:
-        rule = f"rows with the columns {', '.join(needed)}"
-        _check.fail(caller, "tables", rule, f"none of {', '.join(sorted(missing))}")
-    return {
-        str(name): {
-            column: np.array([row[column] for row in rows]) for column in needed
-        }
-        for name, rows in given.items()
-    }
-
-
-def _swept(
-    title: str, parts: Mapping[str, Mapping[str, Any]], first: str, draw: Panel
-) -> Display:
-    rows = [
-        (name, *row)
-        for name, part in parts.items()
-        for row in zip(*part.values(), strict=True)
-    ]
-    brief = Brief(("name", first, *_NUMBERS), rows)
-    return Display(title=title, columns=stacked(parts), brief=brief, panels=(draw,))
+    return Display(
+        title="Open-set accuracy over α",
+        columns=columns,
+        brief=Brief(header, rows),
+        panels=(draw,),
+    )
 
 
 def critical_difference(ranks: Ranks | Leaderboard) -> Display:

@@ -6,13 +6,13 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from openset.metrics import osa_optimum
-from openset.report import curves, decisions, explorer, histograms, operating, settings
+from openset.metrics import get, osa_optimum
+from openset.metrics.counts import ALPHA
+from openset.report import curves, decisions, histograms, operating, settings
 from openset.report.display import Display, number_text, readable
 from openset.report.leaderboard import Board, PairTests, pair_tests
 from openset.report.read import Run, Study
 from openset.scores import Scores
-from openset.thresholds import operate
 
 MOST_METHODS = 5
 """Largest number of methods in one figure."""
@@ -22,9 +22,13 @@ MOST_REPEATS = 20
 
 Pairs = Sequence[tuple[Run, Scores]]
 
-_FOUR = ("inner_score", "outer_score", "halfpoint_score", "overall_score")
+_REGIONS = {
+    "inner": "known samples classified correctly, without rejection",
+    "outer": "known against unknown, ignoring classes",
+    "halfpoint": "known classes; rejecting a known sample is an error",
+    "overall": "known classes and “unknown” as one more class",
+}
 _MATRIX = "True class by row, decision by column; shades are shares of the row."
-_BY_RULE = {"outer_score", "halfpoint_score", "halfpoint_k_plus_1", "overall_score"}
 
 
 class Figure(NamedTuple):
@@ -76,9 +80,12 @@ def view(protocol: str, one: Board, pairs: Pairs, runs: Sequence[Run]) -> View:
         threshold = osa_optimum(scores).threshold
         at = "at the best threshold for these samples (oracle)"
     at = f"{readable(first.method)}, {at}, {number_text(threshold)}"
-    regions = decisions.confusion_regions(scores, threshold)
     matrix = decisions.confusion_matrix(scores, threshold, classes=first.classes)
-    matrix = replace(matrix, title=regions.title)
+    matrix = replace(matrix, title="Four views of one confusion matrix")
+    regions = [
+        (name, get(f"{name}_score").value(scores, threshold), meaning)
+        for name, meaning in _REGIONS.items()
+    ]
     about = f"{scores.n_known:,} known and {scores.n_unknown:,} unknown test samples"
     is_one = len({run.place for run in runs}) == 1
     if not is_one:
@@ -94,7 +101,7 @@ def view(protocol: str, one: Board, pairs: Pairs, runs: Sequence[Run]) -> View:
         list(_figures(pairs, runs, threshold, at)),
         about,
         Figure(matrix, f"{at}. {_MATRIX}"),
-        regions.brief.rows,
+        regions,
         # Over repeats the differences vary for other reasons than these samples.
         pair_tests(pairs, one.columns[0]) if is_one else None,
     )
@@ -124,15 +131,15 @@ def _figures(
         f"many of the test samples are unknown.{band}",
     )
     chosen = {r.method: r.threshold for r, _ in pairs if r.threshold is not None}
-    alphas = {run.alpha for run, _ in pairs}
+    # The α of the study's own report, if there is one.
+    alphas = {run.alpha for run, _ in pairs if run.alpha is not None}
     text = "The diamond is the oracle: the best threshold for these samples."
     text += " The star is the threshold in use, chosen on other data." if chosen else ""
     yield Figure(
         operating.osa_over_urr(
             {run.method: own for run, own in pairs},
             thresholds=chosen,
-            # the α of the study's own report
-            alpha=alphas.pop() if len(alphas) == 1 else None,
+            alpha=alphas.pop() if len(alphas) == 1 else ALPHA,
         ),
         text,
     )
@@ -173,18 +180,13 @@ def _over_alpha(run: Run, scores: Scores) -> Iterator[Figure]:
     calibration = run.calibration()
     if calibration is None or not has_both(calibration):
         return
-    alphas = explorer.ALPHAS[5:100:5].tolist()
     with suppress(ValueError):  # calibrated on the test samples: the checks say so
-        rows = [
-            {"alpha": one}
-            | operate(calibration, scores, alpha=one, alpha_test=0.5).to_dict()
-            for one in alphas
-        ]
-        text = (
-            "open-set accuracy on the test set, if the threshold is chosen with this "
-            "α, the expected share of known samples in operation."
+        yield Figure(
+            settings.alpha_sweep(calibration, scores),
+            f"{readable(run.method)}: open-set accuracy on the test set, if the "
+            "threshold is chosen with this α, the expected share of known samples in "
+            "operation.",
         )
-        yield Figure(settings.alpha_sweep(rows), f"{readable(run.method)}: {text}")
 
 
 def training(study: Study, headline: str) -> list[Figure]:
@@ -203,28 +205,7 @@ def training(study: Study, headline: str) -> list[Figure]:
     n = len({run.protocol for run in study.runs if run.curve})
     which = f"the runs of all {n} problems" if n > 1 else "runs"
     text = f"Mean over {which}; the band is one standard deviation."
-    # What every record of a method has.
-    has = {
-        name: set.intersection(*(set(one) for run in own for one in run))
-        for name, own in few.items()
-    }
-    left_out = {"epoch", *_BY_RULE}
-    first = next(iter(few.values()))[0][0]
-    shared = [key for key in first if key in set.intersection(*has.values()) - left_out]
-    figures.append(Figure(settings.learning_curves(few, metrics=shared), text))
-    # Only methods that were published with a rule to reject samples have all four.
-    with_four = {name: own for name, own in few.items() if has[name] >= {*_FOUR}}
-    if with_four:
-        title = "Inner, Outer, Halfpoint and Overall over training"
-        shown = replace(settings.learning_curves(with_four, metrics=_FOUR), title=title)
-        text += (
-            " Samples are rejected by the rule each method was published with, as in "
-            "Fig. 6 of the class-imbalance paper."
-        )
-        missing = ", ".join(readable(name) for name in few if name not in with_four)
-        text += f" Without a published rule, and left out: {missing}." * bool(missing)
-        figures.append(Figure(shown, text))
-    return figures
+    return [*figures, Figure(settings.learning_curves(few), text)]
 
 
 def _sensitivity(study: Study, parameter: str, headline: str) -> Iterator[Figure]:

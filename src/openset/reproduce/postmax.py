@@ -363,7 +363,8 @@ def _drawn(found: Sequence[Network]) -> Network:
 
 def figure1(settings: Settings) -> Content:
     """Draw OSA over URR with the operational and the best threshold."""
-    rows, shown = [], {}
+    rows = []
+    shown: dict[str, Any] = {"scores": {}, "thresholds": {}}
     found = networks(settings.outputs, settings.out)
     for network in found:
         split = splits_of(network.part("test").labels, _N_SPLITS)
@@ -374,7 +375,9 @@ def figure1(settings: Settings) -> Content:
             chosen = network.threshold(title, "validation", network.surrogate)
             done = thresholds.operate(chosen, test, alpha_test="counts")
             if network is _drawn(found):
-                shown[title] = done
+                shown["scores"][title] = test
+                shown["thresholds"][title] = done.threshold
+                shown["alpha"] = done.alpha_test
             numbers = (done.oosa, done.oracle, done.gap, metrics.auroc(test))
             rows.append((network.title, kind, title, *numbers))
     table = Table(
@@ -387,7 +390,7 @@ def figure1(settings: Settings) -> Content:
         rows=rows,
     )
     return Content(
-        tables=[table], figures={settings.item.name: report.osa_over_urr(shown)}
+        tables=[table], figures={settings.item.name: report.osa_over_urr(**shown)}
     )
 
 

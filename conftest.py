@@ -38,9 +38,9 @@ OPTIONAL = (
     "huggingface_hub", "jinja2", "lightning_fabric", "matplotlib", "mlflow",
     "multipart", "onnx", "onnxruntime", "onnxscript", "pandas", "PIL",
     "prometheus_client", "pyarrow", "pydantic", "pytorch_lightning", "pytorch_ood",
-    "ray", "safetensors", "schemathesis", "selenium", "starlette", "tensorboard",
+    "ray", "safetensors", "schemathesis", "selenium", "starlette",
     "timm", "torch", "torchmetrics", "torchvision", "transformers", "tritonclient",
-    "uvicorn", "wandb", "yaml",
+    "uvicorn", "yaml",
 )  # fmt: skip
 ABSENT = frozenset(name for name in OPTIONAL if find_spec(name) is None)
 

@@ -1,7 +1,6 @@
 """Networks of a study: trained once, on the right samples."""
 
 from dataclasses import replace
-from importlib import import_module
 
 import numpy as np
 import pytest
@@ -108,12 +107,12 @@ def test_workers_train_with_a_file_of_negatives_as_fit_does(tmp_path):
 
 
 def test_training_that_was_stopped_goes_on_from_its_checkpoint(tmp_path, monkeypatch):
-    def stop(_run):
+    def stop(*_):
         msg = "stopped"
         raise RuntimeError(msg)
 
     with monkeypatch.context() as patch:
-        patch.setattr(import_module("openset.train.fit"), "_finished", stop)
+        patch.setattr(train.Trained, "made", stop)
         assert len(run(study(), tmp_path).failed) == 1
     assert len(list(tmp_path.glob("training/*/checkpoint.pt"))) == 1
     updates = []

@@ -314,6 +314,12 @@ def test_curves_are_recorded_and_change_nothing(tmp_path):
     assert "test_accuracy" not in plain.log[0]
 
 
+def test_each_record_of_the_log_is_given_to_a_function_as_it_is_made():
+    seen = []
+    trained = fit_tiny(title="one", on_epoch=lambda *given: seen.append(given))
+    assert seen == [("one", line) for line in trained.log]
+
+
 def test_a_loss_that_explodes_stops_the_run_and_leaves_no_result(tmp_path):
     with pytest.raises(
         FloatingPointError,

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 from torch import nn
 
 from openset.train import Trained, methods
-from openset.train.augment import Normalize
+from openset.train.augment import Pipeline
 from openset.train.learner import Learner, WithExtraSamples, quarter_turns
 from openset.train.methods import Method, make
 from openset.train.networks import Classifier32
@@ -102,7 +102,7 @@ def test_the_loss_is_that_of_the_method_plus_the_cross_entropy_of_the_turns():
         if isinstance(module, nn.Dropout2d):
             module.p = 0.0
     method = make("softmax", n_classes=3, network=network)
-    learner = Learner(network, method, Normalize(), rotation=0.25)
+    learner = Learner(network, method, Pipeline(), (3, 16, 16), rotation=0.25)
     batch, labels = images(9), torch.arange(9) % 3
     slow = copy.deepcopy(learner)
     loss, hits = learner(batch, labels, "loss")
@@ -130,7 +130,7 @@ def test_a_method_that_passes_the_network_by_is_named():
 
     network = Classifier32(3)
     method = Elsewhere(n_classes=3, network=network)
-    learner = Learner(network, method, Normalize(), rotation=0.5)
+    learner = Learner(network, method, Pipeline(), (3, 16, 16), rotation=0.5)
     with pytest.raises(TypeError, match="auxiliary must be 'none' for a method whose"):
         learner(images(4), torch.zeros(4, dtype=torch.int64), "loss")
 

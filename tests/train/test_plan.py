@@ -136,8 +136,6 @@ CUT = datasets.cut(ROWS, PROTOCOL)
         ({"network": rows_network(4)}, "a model with 3 outputs, got 4. One output per"),
         ({"devices": 0}, "train.fit: devices must be an integer >= 1, got 0"),
         ({"data": "no such data"}, "no such data"),
-        ({"log_to": "tensorboard"}, "out must be a folder, to log to tensorboard"),
-        ({"log_to": "mlfow"}, "log_to must be one of 'mlflow', 'wandb', 'tensorboard'"),
         ({"data": CUT, "protocol": PROTOCOL}, "protocol must be left out: .*a Cut"),
         ({"protocol": PROTOCOL, "split": 1}, "split must be left out: .*published"),
         ({"data": CUT, "split": 1}, "split must be left out"),

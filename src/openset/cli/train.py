@@ -93,7 +93,7 @@ def command(
     changes
         Any other setting of openset.train.fit or of the recipe: lr=0.01, batch=64,
         auxiliary=rotation, validation=0, max_train=1000, devices=4,
-        precision=bf16-mixed, curves=true, log_to=wandb. May be repeated.
+        precision=bf16-mixed, curves=true. May be repeated.
     tune
         First find the best of these values, by training on some of the known classes
         with the others as unknowns; test data are not used. For an option of the method

@@ -8,9 +8,8 @@ recipes.py   the published recipes and their constants
 run.py       the loop: epochs, updates, CUDA graphs, log, checkpoint
 batches.py   samples on the device, shuffled and augmented; seeds
 learner.py   network, method and rotation task as one module
-predict.py   outputs and scores of a learner
 trained.py   a finished run
-model.py     its network as a module
+model.py     its network as a module; outputs and scores
 tune.py      options and recipes chosen on held-out known classes
 methods/     the losses
 networks/    the architectures

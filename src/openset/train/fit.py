@@ -14,9 +14,8 @@ from openset._optional import optional
 from openset._progress import bar
 from openset.train.job import Execution, Job
 from openset.train.plan import Plan, plans
-from openset.train.predict import predict
 from openset.train.run import Run
-from openset.train.trained import Trained, collect
+from openset.train.trained import Trained
 
 _CALLER = "train.fit"
 # Compiling takes half a minute and saves a tenth of the time: it pays off for runs of
@@ -87,8 +86,6 @@ def fit_jobs(jobs: Iterable[Job], execution: Execution | None = None) -> list[Tr
     folders = [one.out.resolve() for one in listed if one.out is not None]
     if len(set(folders)) < len(folders):
         _check.fail(_CALLER, "out", "another folder for each run", folders[0])
-    if execution.log_to is not None and len(folders) < len(listed):
-        _check.fail(_CALLER, "out", f"a folder, to log to {execution.log_to}", None)
     fabric = _launched(execution, listed)
     # A run over several devices leaves none of them idle.
     groups = [[one] for one in listed] if fabric.world_size > 1 else [listed]
@@ -106,10 +103,6 @@ def _fit_group(listed: list[Plan], fabric: Any, execution: Execution) -> list[Tr
         stack.callback(setattr, torch.backends.cudnn, "benchmark", before)
         torch.backends.cudnn.benchmark = True  # let it choose kernels by timing them
         runs = [Run(listed[i], fabric, execution, compiled=compiled) for i in waiting]
-        for run in runs:
-            stack.push(run.close)
-            with run.turn():
-                run.resume()
         shown = execution.progress and fabric.global_rank == 0
         left = sum(run.n_left for run in runs)
         title = listed[0].title if len(listed) == 1 else f"training {len(listed)} runs"
@@ -117,10 +110,10 @@ def _fit_group(listed: list[Plan], fabric: Any, execution: Execution) -> list[Tr
             pass
         for i, run in zip(waiting, runs, strict=True):
             with run.turn():
-                done[i] = _finished(run)
+                done[i] = Trained.made(run.plan, run.learner, run.log)
             if run.folder is not None:
                 done[i].save(run.folder)
-                run.conclude(done[i].scores["published"])
+                (run.folder / "checkpoint.pt").unlink()
         fabric.barrier()
     return [done[i] for i in range(len(listed))]
 
@@ -135,21 +128,6 @@ def _turns(runs: list[Run]) -> Iterator[None]:
                     del alive[run]
                     continue
             yield
-
-
-def _finished(run: Run) -> Trained:
-    cut, spec = run.plan.cut, run.plan.spec
-    names = ("train", "validation", "negative", "surrogate")
-    parts = {n: one for n in names if (one := getattr(cut, n)) is not None}
-    several = len(cut.tests) > 1
-    parts |= {f"test{i}" if several else "test": t for i, t in enumerate(cut.tests)}
-    pipeline, learner = spec.recipe.pipeline, run.learner
-    found = {name: predict(learner, one, pipeline) for name, one in parts.items()}
-    about: dict[str, Any] = {
-        "log": run.log,
-        "shape": tuple(run.batches.inputs.shape[1:]),
-    }
-    return Trained(spec=spec.to_json(), learner=learner, **about, **collect(found))
 
 
 def precision_of(execution: Execution) -> str:

@@ -1,6 +1,6 @@
 """`Job` and `Execution`: what to train, and where."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
@@ -11,13 +11,12 @@ from openset import _check, _plugins
 from openset.datasets import Cut, Dataset
 from openset.protocols import Protocol
 from openset.train import methods, networks, recipes
-from openset.train.log import need_tracker
 from openset.train.methods import Method
 from openset.train.recipes import Recipe
 
 _CALLER = "train.fit"
 # Files of a run, from the first one written to the last.
-_FILES = {"tensorboard", "log.jsonl", "checkpoint.pt", "trained.json"}
+_FILES = {"log.jsonl", "checkpoint.pt", "trained.json"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -160,8 +159,9 @@ class Execution:
         and the last. They are recorded only; nothing is chosen by them. Outer,
         Halfpoint and Overall scores are recorded for methods that were published with a
         rule to reject samples.
-    log_to
-        Tracker that also gets the log: "mlflow", "wandb" or "tensorboard".
+    on_epoch
+        Called with the title of a run and each new record of its log, for a tracker of
+        experiments: ``lambda title, line: wandb_run.log(line)``.
     progress
         Show progress bars in a terminal.
 
@@ -177,14 +177,12 @@ class Execution:
     precision: str | None = None
     compiled: bool | None = None
     curves: bool | int = False
-    log_to: str | None = None
+    on_epoch: Callable[[str, dict[str, Any]], object] | None = None
     progress: bool = True
 
     def __post_init__(self) -> None:
         for name in ("devices", "nodes"):
             _check.positive_int(_CALLER, name, getattr(self, name))
-        if self.log_to is not None:
-            need_tracker(_CALLER, self.log_to)
 
 
 def _check_folder(folder: Path) -> None:

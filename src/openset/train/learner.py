@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from openset import _check
 from openset.train import networks
-from openset.train.augment import Normalize
+from openset.train.augment import Pipeline
 from openset.train.methods import Method, Response
 from openset.train.methods.base import full_precision
 from openset.train.networks import Network
@@ -39,12 +39,15 @@ class Learner(nn.Module):
         self,
         network: Network,
         method: Method,
-        normalize: Normalize,
+        pipeline: Pipeline,
+        shape: tuple[int, ...],
         *,
         rotation: float | None = None,
     ) -> None:
         super().__init__()
-        self.network, self.method, self.normalize = network, method, normalize
+        self.network, self.method = network, method
+        self.pipeline, self.normalize = pipeline, pipeline.normalizer()
+        self.shape = shape  # of one raw sample
         # Made last: network and method start from the weights they have without it.
         is_on = rotation is not None
         self.rotation = nn.Linear(network.n_features, 4) if is_on else None
@@ -100,9 +103,9 @@ def make_learner(
     `pretrained` weights are read only if they are given: a finished run has its own.
     """
     kind, recipe, pipeline = spec.method_class, spec.recipe, spec.recipe.pipeline
-    normalize, n_classes = pipeline.normalizer(), spec.protocol.n_known
+    shape, n_classes = tuple(example.shape[1:]), spec.protocol.n_known
     if example.dtype == torch.uint8:
-        example = normalize(pipeline.resized(example))
+        example = pipeline.normalizer()(pipeline.resized(example))
     made = networks.make(
         network,
         n_classes + kind.n_extra,
@@ -121,7 +124,7 @@ def make_learner(
         got = f"'rotation' for samples of shape {tuple(example.shape[1:])}"
         rule = "'none' unless the samples are square images"
         _check.fail("train.fit", "auxiliary", rule, got, "Resize images: side=32")
-    return Learner(made, method, normalize, rotation=rotation)
+    return Learner(made, method, pipeline, shape, rotation=rotation)
 
 
 def quarter_turns(images: Tensor) -> tuple[Tensor, Tensor]:

@@ -1,4 +1,4 @@
-"""A trained network as a module, and as a network that `openset.extract` runs."""
+"""A trained network as a module, as one that `openset.extract` runs; its scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,20 +8,21 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from openset import _check
+from openset import _check, detectors
+from openset._types import UNKNOWN
 from openset._xp import to_numpy
-from openset.datasets import lazy_inputs
+from openset.datasets import Samples, lazy_inputs
 from openset.extract import LinearHead, Network
 from openset.extract.head import evaluating, inner_features, inner_layers, recording
 from openset.extract.loop import Arrays, gather
 from openset.extract.network import Batches
 from openset.outputs import Outputs
-from openset.train.augment import Pipeline
+from openset.scores import Scores
 from openset.train.batches import as_tensor, blank
 from openset.train.learner import Learner
-from openset.train.predict import AT_ONCE, head_of
 
 _CALLER = "Trained.apply"
+_AT_ONCE = 2048  # samples that the network predicts together
 
 
 class TrainedNetwork(nn.Module):
@@ -31,22 +32,16 @@ class TrainedNetwork(nn.Module):
     ----------
     learner
         The trained learner.
-    pipeline
-        How images are resized.
-    shape
-        Shape of one sample in training.
     """
 
-    def __init__(
-        self, learner: Learner, pipeline: Pipeline, shape: tuple[int, ...]
-    ) -> None:
+    def __init__(self, learner: Learner) -> None:
         super().__init__()
-        self.learner, self.pipeline, self.shape = learner, pipeline, shape
+        self.learner = learner
 
     @property
     def example(self) -> Tensor:
         """Two blank inputs, to trace the module with."""
-        return blank(self.shape)
+        return blank(self.learner.shape)
 
     @property
     def backbone(self) -> nn.Module:
@@ -56,7 +51,7 @@ class TrainedNetwork(nn.Module):
     def prepared(self, inputs: Tensor) -> Tensor:
         """Return what the backbone takes: images resized and normalised."""
         if inputs.dtype == torch.uint8:
-            inputs = self.pipeline.resized(inputs)
+            inputs = self.learner.pipeline.resized(inputs)
         return self.learner.prepared(inputs)
 
     def forward(self, inputs: Tensor) -> Tensor:
@@ -86,16 +81,17 @@ class RunNetwork(Network):
     @property
     def blank(self) -> Any:
         """A black image of the size in training."""
-        return np.zeros((*self.model.shape[1:], 3), np.uint8)
+        return np.zeros((*self.model.learner.shape[1:], 3), np.uint8)
 
     def prepare(self, inputs: Any) -> Tensor:
         """Return a batch for the module: bytes of images, or rows."""
-        shape, is_image = self.model.shape, self.kind == "image"
+        learner, is_image = self.model.learner, self.kind == "image"
+        shape = learner.shape
         if self.of_files:
             inputs = lazy_inputs.resize(inputs, shape[-1], channels=3)
         tensor = as_tensor(inputs, self.kind, None, caller=_CALLER, finite=False)
         # Images of any size will do if the pipeline resizes them.
-        is_resized = is_image and self.model.pipeline.side is not None
+        is_resized = is_image and learner.pipeline.side is not None
         if tuple(tensor.shape[1:]) != shape and not is_resized:
             size = " × ".join(map(str, shape[-2:]))
             what = f"images of {size}" if is_image else f"rows of {size} numbers"
@@ -107,11 +103,11 @@ class RunNetwork(Network):
         self, batches: Batches, *, device: Any, layers: Sequence[str] = (), **how: Any
     ) -> Outputs:
         """Run the network, in batches as in training."""
-        step, std = how["step"], self.model.pipeline.std
+        step, std = how["step"], self.model.learner.pipeline.std
         if self.kind == "image" and step is not None and step.std is None and std:
             step = replace(step, std=tuple(std))  # of pixels in [0, 1]
         opened = replace(self, of_files=lazy_inputs.is_lazy(batches.inputs))
-        batches = replace(batches.of(AT_ONCE), network=opened)
+        batches = replace(batches.of(_AT_ONCE), network=opened)
         model = self.model.to(
             device or ("cuda" if torch.cuda.is_available() else "cpu")
         )
@@ -134,3 +130,47 @@ class RunNetwork(Network):
     def traced(self) -> tuple[Any, Any]:
         """Return the module and an example."""
         return self.model, self.model.example
+
+
+def opened(model: TrainedNetwork, classes: Sequence[str], name: str = "") -> RunNetwork:
+    """Return a trained network with its preparation in training."""
+    kind: Any = "image" if len(model.learner.shape) == 3 else "table"
+    about: dict[str, Any] = {"kind": kind, "preprocessing": "as in training"}
+    return RunNetwork(name=name, model=model, classes=tuple(classes), **about)
+
+
+def head_of(learner: Learner) -> Arrays:
+    """Return weight and bias of the last layer, if the logits are its output."""
+    if not learner.method.has_linear_head:
+        return {}
+    head, n = learner.network.head, learner.method.n_classes
+    bias = head.weight.new_zeros(n) if head.bias is None else head.bias[:n]
+    return {"weight": to_numpy(head.weight[:n].float()), "bias": to_numpy(bias.float())}
+
+
+def predict(learner: Learner, samples: Samples) -> tuple[Outputs, Scores]:
+    """Return the learner's outputs of samples, and their published scores.
+
+    It runs in float32 whatever the precision of training: scores that differ must not
+    be rounded to one number.
+    """
+    about: dict[str, Any] = {"labels": samples.labels, "groups": samples.groups}
+    how: dict[str, Any] = {"device": learner.device, "progress": False}
+    run = opened(TrainedNetwork(learner), samples.classes)
+    outputs = run.apply(samples.inputs, **about, **how)
+    method, network = learner.method, learner.network
+    parts = torch.tensor(outputs.features).split(_AT_ONCE)
+    with evaluating(learner):
+        found = [method.respond(network, one.to(learner.device)).known for one in parts]
+    known = torch.cat(found).double().cpu()
+    predicted = to_numpy(outputs.logits).argmax(axis=1)
+    return outputs, Scores(predicted=predicted, known=known, **about)
+
+
+def logit_scores(outputs: Outputs) -> dict[str, Scores]:
+    """Return the scores of the detectors maxlogit and msp, which is log-odds."""
+    known = outputs.take(outputs.labels != UNKNOWN)  # they learn nothing from it
+    return {
+        name: detectors.make(name).fit(known).score(outputs)
+        for name in ("maxlogit", "msp")
+    }

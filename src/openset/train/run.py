@@ -17,14 +17,12 @@ from torch import Tensor, nn
 from openset import _check, _io, metrics
 from openset._types import ArtefactError
 from openset.datasets import Samples, lazy_inputs
-from openset.scores import Scores
 from openset.train.batches import Batch, Batches, as_tensor, derived
 from openset.train.job import Execution
 from openset.train.learner import Learner, make_learner
-from openset.train.log import TRACKERS
 from openset.train.methods import WithNegatives
+from openset.train.model import logit_scores, predict
 from openset.train.plan import Plan
-from openset.train.predict import logit_scores, predict
 
 _WARM = 3  # updates before a graph is recorded, in which libraries choose kernels
 _EVERY = 30.0  # seconds between checkpoints, at least
@@ -68,13 +66,10 @@ class Run:
         self._seen: dict[Any, int] = {}
         # Sum of losses, correct answers, samples: on the device, read once per epoch.
         self.totals = torch.zeros(3, dtype=torch.float64, device=self.device)
+        self.folder = plan.out if fabric.global_rank == 0 else None
         with self.turn():
             self._build()
-        self.folder = plan.out if fabric.global_rank == 0 else None
-        self.tracker: Any = None
-        if execution.log_to is not None and self.folder is not None:
-            kind = TRACKERS[execution.log_to]
-            self.tracker = kind(self.folder, plan.title, plan.spec.to_json())
+            self._resume()
 
     def turn(self) -> Any:
         """Return the context in which this run's work goes to its own stream."""
@@ -238,8 +233,9 @@ class Run:
         if self.folder is not None:
             with (self.folder / "log.jsonl").open("ab") as stream:
                 stream.write(f"{json.dumps(line)}\n".encode())
-        if self.tracker is not None:
-            self.tracker.log(line, step=epoch)
+        on_epoch = self.execution.on_epoch
+        if on_epoch is not None and self.fabric.global_rank == 0:
+            on_epoch(self.plan.title, line)
 
     def _explode(self, what: str, got: object, epoch: int) -> NoReturn:
         options = ", ".join(f"{k}={v}" for k, v in self.plan.spec.options.items())
@@ -249,20 +245,17 @@ class Run:
 
     def _curves(self) -> dict[str, float]:
         """Return open-set metrics of the test part; nothing is chosen by them."""
-        pipeline = self.plan.spec.recipe.pipeline
-        found = predict(self.learner, self.plan.cut.tests[0], pipeline)
-        self.learner.train()
+        outputs, scores = predict(self.learner, self.plan.cut.tests[0])
         line = {}
-        scores = logit_scores(found.outputs) | {"published": found.scores}
-        for name, one in scores.items():
+        for name, one in (logit_scores(outputs) | {"published": scores}).items():
             line[f"test_openauc_{name}"] = metrics.openauc(one)
             line[f"test_auroc_{name}"] = metrics.auroc(one)
-        line["test_accuracy"] = metrics.accuracy(found.scores)
-        line["test_inner_score"] = metrics.inner_score(found.scores)
-        logits = np.asarray(found.outputs.logits, dtype=np.float64)
-        margin = self.method.published_margin(logits, found.scores.known)
+        line["test_accuracy"] = metrics.accuracy(scores)
+        line["test_inner_score"] = metrics.inner_score(scores)
+        logits = np.asarray(outputs.logits, dtype=np.float64)
+        margin = self.method.published_margin(logits, scores.known)
         if margin is not None:
-            decided = replace(found.scores, known=margin)
+            decided = replace(scores, known=margin)
             for name in _IMBALANCE:
                 line[f"test_{name}"] = metrics.get(name).value(decided, 0.0)
         return line
@@ -281,7 +274,7 @@ class Run:
             state |= {"epoch": self.done, "spec": self.plan.spec.to_json()}
             _io.write(self.folder / "checkpoint.pt", partial(torch.save, state))
 
-    def resume(self) -> None:
+    def _resume(self) -> None:
         """Continue from the checkpoint, if there is one."""
         out = self.plan.out
         if out is not None and (path := out / "checkpoint.pt").exists():
@@ -303,20 +296,6 @@ class Run:
             lines = log.read_text("utf-8").splitlines() if log.exists() else []
             self.log = [json.loads(line) for line in lines[: self.done]]
             _io.put(log, "".join(f"{line}\n" for line in lines[: self.done]))
-
-    def conclude(self, scores: Scores) -> None:
-        """Leave the finished run: the tracker gets its results."""
-        if self.tracker is not None:
-            names = ("accuracy", "auroc", "openauc")
-            found = {f"test/{name}": metrics.get(name).value(scores) for name in names}
-            self.tracker.log(found, step=self.done - 1)
-        if self.folder is not None:
-            (self.folder / "checkpoint.pt").unlink(missing_ok=True)
-
-    def close(self, kind: type[BaseException] | None, *_: object) -> None:
-        """End the tracker's run; for an `ExitStack`."""
-        if self.tracker is not None:
-            self.tracker.close(failed=kind is not None)
 
 
 def recorded(

@@ -16,9 +16,14 @@ from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.train.batches import blank
 from openset.train.learner import Learner, make_learner
-from openset.train.model import RunNetwork, TrainedNetwork
+from openset.train.model import (
+    RunNetwork,
+    TrainedNetwork,
+    logit_scores,
+    opened,
+    predict,
+)
 from openset.train.plan import Plan, Spec
-from openset.train.predict import Predictions, logit_scores
 
 _SCHEMA = 1
 _TABLES: dict[str, Any] = {"outputs": Outputs, "published": Scores, "scores": Scores}
@@ -95,8 +100,7 @@ class Trained:
         spec = Spec.from_json(self.spec)
         learner = copy.deepcopy(self.learner) or self._restored(spec, network)
         learner.rotation = None  # it served the training alone
-        model = TrainedNetwork(learner, spec.recipe.pipeline, self.shape)
-        return model.eval().requires_grad_(requires_grad=False)
+        return TrainedNetwork(learner).eval().requires_grad_(requires_grad=False)
 
     def _restored(self, spec: Spec, network: nn.Module | None) -> Learner:
         """Rebuild the learner of a finished run, with its weights."""
@@ -127,19 +131,12 @@ class Trained:
             `layers` (by their names in ``model().backbone.named_modules()``) and
             ``invalid="keep"``. The device is that of the training.
         """
-        opened = self.opened(network)
-        return opened.apply(inputs, device=opened.model.learner.device, **how)
+        found = self.opened(network)
+        return found.apply(inputs, device=found.model.learner.device, **how)
 
     def opened(self, network: Any = None, *, name: str = "") -> RunNetwork:
         """Return the network with its preparation, as :func:`openset.extract.load`."""
-        model = self.model(network)
-        return RunNetwork(
-            name=name,
-            model=model,
-            classes=self.classes,
-            kind="image" if len(model.shape) == 3 else "table",
-            preprocessing="as in training",
-        )
+        return opened(self.model(network), self.classes, name)
 
     def save(self, folder: str | Path) -> Path:
         """Write outputs, scores and, last, a summary, which marks the run as complete.
@@ -198,6 +195,28 @@ class Trained:
         return cls(**about, **tables, folder=folder)
 
     @classmethod
+    def made(cls, plan: Plan, learner: Learner, log: list[dict[str, Any]]) -> Self:
+        """Return the run of a learner that is trained; test splits are put together."""
+        cut, names = plan.cut, ("train", "validation", "negative", "surrogate")
+        parts = {n: one for n in names if (one := getattr(cut, n)) is not None}
+        several = len(cut.tests) > 1
+        tests = {f"test{i}" if several else "test": t for i, t in enumerate(cut.tests)}
+        found = {name: predict(learner, one) for name, one in (parts | tests).items()}
+        outputs = {name: outputs for name, (outputs, _) in found.items()}
+        published = {name: scores for name, (_, scores) in found.items()}
+        scores = {"published": Scores.concat([published[name] for name in tests])}
+        scores |= logit_scores(Outputs.concat([outputs[name] for name in tests]))
+        return cls(
+            spec=plan.spec.to_json(),
+            outputs=outputs,
+            scores=scores,
+            published=published,
+            log=log,
+            learner=learner,
+            shape=learner.shape,
+        )
+
+    @classmethod
     def of(cls, plan: Plan) -> Self | None:
         """Return the run if it is finished already; raise if another one is."""
         if plan.out is None or not (plan.out / "trained.json").exists():
@@ -216,20 +235,6 @@ class Trained:
             rule, got = f"a summary of schema {_SCHEMA}", f"{kind} {schema}"
             _check.fail("Trained.load", str(path), rule, got, error=ArtefactError)
         return record
-
-
-def collect(predictions: dict[str, Predictions]) -> dict[str, Any]:
-    """Return outputs and published scores by part, and test scores by score.
-
-    Several test splits are put together.
-    """
-    tests = [found for part, found in predictions.items() if part.startswith("test")]
-    scores = {"published": Scores.concat([found.scores for found in tests])}
-    return {
-        "outputs": {part: found.outputs for part, found in predictions.items()},
-        "published": {part: found.scores for part, found in predictions.items()},
-        "scores": scores | logit_scores(Outputs.concat([f.outputs for f in tests])),
-    }
 
 
 def of_run(folder: str | Path, *, plugins: Sequence[str] = ()) -> RunNetwork:

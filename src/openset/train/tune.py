@@ -13,7 +13,7 @@ from openset.train import recipes
 from openset.train.fit import fit_jobs, job_and_execution, precision_of
 from openset.train.job import Job
 from openset.train.methods import find
-from openset.train.plan import Spec, plans
+from openset.train.plan import plans
 from openset.train.recipes import Recipe
 
 _CALLER = "train.tune"
@@ -100,9 +100,16 @@ def tune(
         for values in itertools.product(*grid.values())
     ]
     chosen = [_with(job, choice) for choice in choices]
-    (outer,) = plans([job], precision_of(execution))
-    problems = inner_problems(outer.cut, n_out=n_out, draws=draws, seed=job.seed)
-    jobs = [_inner(one, outer.spec, cut) for one in chosen for cut in problems]
+    planned = plans(chosen, precision_of(execution))
+    problems = inner_problems(planned[0].cut, n_out=n_out, draws=draws, seed=job.seed)
+    # An inner problem has no published name, and its images may happen to be of one
+    # size where those of the real problem are not: it takes the recipe of that one.
+    own: Any = dict.fromkeys(("negatives", "protocol", "split", "out"))
+    jobs = [
+        replace(one, data=cut, recipe=plan.spec.recipe, changes={}, title="", **own)
+        for one, plan in zip(chosen, planned, strict=True)
+        for cut in problems
+    ]
     done = fit_jobs(jobs, execution)
     found = [metrics.openauc(one.scores["published"]) for one in done]
     values = np.reshape(found, (len(choices), len(problems)))
@@ -130,25 +137,6 @@ def _with(job: Job, choice: Mapping[str, Any]) -> Job:
         recipe=choice.get("recipe", job.recipe),
         changes=dict(job.changes) | changes,
     )
-
-
-def _inner(job: Job, outer: Spec, cut: Cut) -> Job:
-    """Return the job on an inner problem, by the recipe of the real one.
-
-    The inner problem has no published name, and its images may happen to be of one
-    size where those of the real problem are not.
-    """
-    recipe = job.recipe
-    if isinstance(recipe, str):
-        name = outer.method_class.name
-        recipe = recipes.recipe(recipe, outer.data, method=name, **job.changes)
-        pixels = outer.recipe.pipeline
-        own: dict[str, Any] = {"side": recipe.pipeline.side or pixels.side}
-        if job.pretrained:  # images as the weights know them
-            own |= {"mean": pixels.mean, "std": pixels.std}
-        recipe = replace(recipe, pipeline=replace(recipe.pipeline, **own))
-    others: Any = dict.fromkeys(("negatives", "protocol", "split", "out"))
-    return replace(job, data=cut, recipe=recipe, changes={}, title="", **others)
 
 
 def inner_problems(
@@ -180,13 +168,9 @@ def inner_problems(
         name=f"{cut.protocol.source or 'data'}:train",
     ).with_parts(test=0.2, rng=seed)
     drawn = protocols.holdout(inner, n - n_out, n_out, draws, rng=seed)
-    listed = [drawn] if isinstance(drawn, protocols.Protocol) else drawn
-    cuts = [datasets.cut(inner, protocol) for protocol in listed]
+    cuts = [datasets.cut(inner, protocol) for protocol in drawn]
+    if cut.negative is None:
+        return cuts
     # Negatives belong to no known class, held out or not.
-    negative = cut.negative
-    return [
-        one
-        if negative is None
-        else replace(one, negative=replace(negative, classes=one.train.classes))
-        for one in cuts
-    ]
+    own = [replace(cut.negative, classes=one.train.classes) for one in cuts]
+    return [replace(one, negative=part) for one, part in zip(cuts, own, strict=True)]

@@ -19,7 +19,6 @@ UNKNOWN = Scores(labels=[-1, -1], predicted=[0, 0], known=[2.0, 1.0])
 # A value that an option refuses, beside every value it takes.
 BAD = {
     "alpha": [-0.1, 1.1, "count", True],
-    "prefer": ["largest", None],
     "fpr": [-0.1, 1.1, None],
     "tpr": [0, 1.1, None],
     "error_rate": [-0.1, 0.51, None],
@@ -30,7 +29,6 @@ BAD = {
 }
 GOOD = {
     "alpha": [0, 1, 0.25, "counts"],
-    "prefer": ["smallest", "highest", "widest"],
     "fpr": [0, 0.5, 1],
     "tpr": [0.5, 1],
     "error_rate": [0, 0.25, 0.5],
@@ -132,16 +130,13 @@ def test_targets_and_rates_are_those_asked_for():
         assert found[name].rate.interval == wilson(hits, 80, 0.95)
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if "prefer" in options(n)])
-def test_of_equally_good_thresholds_the_preferred_one_is_taken(name):
+@pytest.mark.parametrize("name", [n for n in NAMES if "alpha" in options(n)])
+def test_of_equally_good_thresholds_the_smallest_is_taken(name):
     # Accepting down to 9, 6 or 1 gains a known and loses an unknown each time.
     scores = Scores(
         labels=[0, -1, 0, -1, 0, -1],
         predicted=[0] * 6,
         known=[9.0, 8.0, 6.0, 2.0, 1.0, 0.0],
     )
-    function = getattr(thresholds, name)
-    found = {p: function(scores, prefer=p) for p in ("smallest", "highest", "widest")}
-    spans = {prefer: tuple(one.interval) for prefer, one in found.items()}
-    assert spans == {"smallest": (0, 1), "highest": (8, 9), "widest": (2, 6)}
-    assert {one.rate.value for one in found.values()} == {found["widest"].rate.value}
+    found = getattr(thresholds, name)(scores)
+    assert (found.value, *found.interval) == (1, 0, 1)

@@ -35,41 +35,36 @@ def scores(request):
     return random_scores(seed, decimals=decimals)
 
 
-def test_auroc_is_scikit_learns(scores):
-    expected = sk.roc_auc_score(~scores.is_unknown, scores.known)
-    assert metrics.auroc(scores) == approx(expected)
+def trapezoids(is_positive, values):
+    precision, recall, _ = sk.precision_recall_curve(is_positive, values)
+    return sk.auc(recall, precision)
 
 
-def test_aupr_is_scikit_learns_average_precision(scores):
-    expected = sk.average_precision_score(~scores.is_unknown, scores.known)
-    assert metrics.aupr(scores) == approx(expected)
-    expected = sk.average_precision_score(scores.is_unknown, -scores.known)
-    assert metrics.aupr(scores, positive="unknown") == approx(expected)
-
-
-@pytest.mark.parametrize("positive", ["known", "unknown"])
-def test_trapezoid_aupr_is_the_area_of_scikit_learns_curve(scores, positive):
-    is_positive = scores.is_unknown if positive == "unknown" else ~scores.is_unknown
-    sign = -1 if positive == "unknown" else 1
-    precision, recall, _ = sk.precision_recall_curve(is_positive, sign * scores.known)
-    value = metrics.aupr(scores, positive=positive, rule="trapezoid")
-    assert value == approx(sk.auc(recall, precision))
-
-
-@pytest.mark.parametrize("tpr", [0.5, 0.8, 0.95, 1.0])
-def test_fpr_at_tpr_is_read_off_scikit_learns_full_curve(scores, tpr):
-    fpr, reached, _ = sk.roc_curve(
-        ~scores.is_unknown, scores.known, drop_intermediate=False
-    )
-    assert metrics.fpr_at_tpr(scores, tpr) == approx(fpr[reached >= tpr - 1e-12][0])
-
-
-def test_openauc_is_the_authors_masked_auroc(scores):
-    masked = np.where(
-        scores.is_correct | scores.is_unknown, scores.known, scores.known.min() - 1
-    )
-    expected = sk.roc_auc_score(~scores.is_unknown, masked)
-    assert metrics.openauc(scores) == approx(expected)
+def test_numbers_are_scikit_learns(scores):
+    s, known = scores.known, ~scores.is_unknown
+    decided, mine = scores.decided(0.5), scores.labels[known]
+    fpr, reached, _ = sk.roc_curve(known, s, drop_intermediate=False)
+    masked = np.where(scores.is_correct | ~known, s, s.min() - 1)  # as the authors do
+    recall = sk.recall_score(mine, decided[known], labels=range(5), average="macro")
+    f1 = {"labels": range(5), "average": "macro", "zero_division": 0}
+    for name, expected in {
+        "auroc": sk.roc_auc_score(known, s),
+        "openauc": sk.roc_auc_score(known, masked),
+        "aupr": sk.average_precision_score(known, s),
+        "aupr:positive=unknown": sk.average_precision_score(~known, -s),
+        "aupr:rule=trapezoid": trapezoids(known, s),
+        "aupr:positive=unknown,rule=trapezoid": trapezoids(~known, -s),
+        **{f"fpr_at_tpr:tpr={t}": fpr[reached >= t - 1e-12][0] for t in (0.5, 0.8, 1)},
+        "inner_score": sk.balanced_accuracy_score(mine, scores.predicted[known]),
+        "outer_score": sk.balanced_accuracy_score(known, decided >= 0),
+        "halfpoint_score": recall,
+        "overall_score": sk.balanced_accuracy_score(scores.labels, decided),
+        "f_score_macro_f": sk.f1_score(scores.labels, decided, **f1),
+    }.items():
+        assert metrics.get(name).value(scores, 0.5) == approx(expected), name
+    order = [0, 1, 2, 3, 4, -1]
+    matrix = sk.confusion_matrix(scores.labels, decided, labels=order)
+    assert metrics.confusion(scores, 0.5).matrix.tolist() == matrix.tolist()
 
 
 def test_openauc_is_pytorch_oods_oscr_score(scores):
@@ -82,40 +77,6 @@ def test_openauc_is_pytorch_oods_oscr_score(scores):
         torch.from_numpy(scores.labels.copy()),
     )
     assert metrics.openauc(scores) == approx(float(value), abs=1e-6)
-
-
-def test_balanced_scores_are_scikit_learns(scores):
-    known, decided = ~scores.is_unknown, scores.decided(0.5)
-    expected = sk.balanced_accuracy_score(scores.labels[known], scores.predicted[known])
-    assert metrics.inner_score(scores) == approx(expected)
-    expected = sk.balanced_accuracy_score(scores.labels, decided)
-    assert metrics.overall_score(scores, 0.5) == approx(expected)
-
-
-def test_f1_based_scores_are_scikit_learns(scores):
-    known, decided = ~scores.is_unknown, scores.decided(0.5)
-    named = scores.labels[known], scores.predicted[known]
-    expected = sk.f1_score(*named, average="macro")
-    assert metrics.inner_score(scores, base="f1") == approx(expected)
-    expected = sk.f1_score(known, decided >= 0)
-    assert metrics.outer_score(scores, 0.5, base="f1") == approx(expected)
-    expected = sk.f1_score(
-        scores.labels[known], decided[known], labels=range(5), average="macro"
-    )
-    assert metrics.halfpoint_score(scores, 0.5, base="f1") == approx(expected)
-    expected = sk.f1_score(scores.labels, decided, average="macro")
-    assert metrics.overall_score(scores, 0.5, base="f1") == approx(expected)
-    expected = sk.f1_score(
-        scores.labels, decided, labels=range(5), average="macro", zero_division=0
-    )
-    assert metrics.f_score(scores, 0.5, average="macro_f") == approx(expected)
-
-
-def test_confusion_is_scikit_learns(scores):
-    ours = metrics.confusion(scores, 0.5).matrix
-    order = [0, 1, 2, 3, 4, -1]
-    theirs = sk.confusion_matrix(scores.labels, scores.decided(0.5), labels=order)
-    assert ours.tolist() == theirs.tolist()
 
 
 def test_scores_of_any_range_are_ranked_where_torchmetrics_squashes_them():

@@ -92,13 +92,6 @@ def test_every_option_of_every_metric_is_checked(name, option, is_word):
             call(name, GOOD, **calibration, **{option: bad})
 
 
-def test_mcclish_is_undefined_at_accuracy_zero():
-    wrong = Scores(labels=[0, -1], predicted=[1, 0], known=[2.0, 1.0])
-    assert metrics.partial_openauc(wrong) == 0
-    with pytest.raises(UndefinedMetricError, match="mcclish"):
-        metrics.partial_openauc(wrong, scale="mcclish")
-
-
 def test_a_threshold_chosen_on_the_test_set_itself_is_refused():
     with pytest.raises(ValueError, match="the same object"):
         metrics.oosa(GOOD, GOOD)
@@ -118,12 +111,6 @@ def test_all_wrong_gives_zero_openauc():
 def test_an_unknown_entry_of_an_evaluation_lists_the_known_ones():
     with pytest.raises(KeyError, match="must be one of openauc"):
         evaluate(GOOD)["acuracy"]
-
-
-def test_confusion_of_an_evaluation_needs_its_threshold():
-    assert evaluate(GOOD, 2.0).confusion.matrix.sum() == 4
-    with pytest.raises(ValueError, match="threshold must be given to evaluate"):
-        evaluate(GOOD).confusion  # noqa: B018
 
 
 def test_read_only_inputs_survive():

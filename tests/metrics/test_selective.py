@@ -74,18 +74,6 @@ def test_ties_are_the_mean_over_all_their_orders():
         assert metrics.get(name).value(scores) == approx(np.mean(values)), name
 
 
-def slow_aurc(scores):
-    """Mean risk of the best k samples; those of one level share their errors."""
-    total = accepted = errors = 0.0
-    for level in sorted(set(scores.known), reverse=True):
-        error = is_error(scores)[scores.known == level]
-        for j in range(1, error.size + 1):
-            total += (errors + j * error.mean()) / (accepted + j)
-        accepted += error.size
-        errors += error.sum()
-    return total / len(scores)
-
-
 def test_sums_of_reciprocals_keep_all_digits():
     for low in (1, 2, 31, 32, 33, 40, 1000):
         for by in (1, 2, 7):
@@ -116,22 +104,6 @@ def test_many_ties_in_many_samples_stay_exact():
     errors = np.append(np.arange(1, n + 1) / n, 1 + np.arange(1, n + 1) * (1 - 1 / n))
     expected = np.mean(errors / np.arange(1, 2 * n + 1))
     assert metrics.aurc(scores) == approx(expected, rel=1e-10)
-
-
-def test_scod_risk_weighs_both_sides():
-    scores = draw()
-    rates = metrics.Rates.at(scores, 1.0)
-    tpr, fpr, wrong = rates.tpr, 1 - rates.urr, rates.tpr - rates.ccr
-    expected = (0.2 * wrong + 0.8 * 0.5 * fpr) / (0.2 * tpr + 0.8 * fpr)
-    assert metrics.scod_risk(scores, 1.0, beta=0.5, alpha=0.2) == approx(expected)
-    with pytest.raises(ValueError, match=r"beta must be .*got -1"):
-        metrics.scod_risk(scores, 1.0, beta=-1)
-
-
-def test_scod_risk_is_undefined_where_nothing_is_accepted():
-    for alpha in (None, 0.5):
-        with pytest.raises(UndefinedMetricError, match="if no sample is accepted"):
-            metrics.scod_risk(draw(), 99.0, alpha=alpha)
 
 
 def test_a_replicate_that_accepts_nothing_has_no_risk():

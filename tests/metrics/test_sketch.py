@@ -107,10 +107,9 @@ def test_a_file_that_holds_no_sketch_is_refused(tmp_path, change):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda s: s.bracket("f_score", threshold=1), "needs average='micro'"),
+        (lambda s: s.bracket("f_score", threshold=1), "of F micro"),
         (lambda s: s.bracket("youden_best"), "Accumulator"),
         (lambda s: s.bracket("aupr"), "metric must be one of accuracy, auroc"),
-        (lambda s: s.bracket("oaa", threshold="best"), "must be one of 'osa'"),
         (lambda s: s.bracket("aurc", over="unknown"), "over must be"),
         (lambda s: s.bracket("scod_risk", threshold=0.3, beta=-1), "beta must be"),
         (lambda s: s.bracket("scod_risk", threshold=1), "no sample is accepted"),
@@ -138,16 +137,6 @@ def test_wrong_types_and_missing_sides_are_refused():
     assert one.bracket("augrc_known") == Bracket(0.0, 0.0)
     with pytest.raises(UndefinedMetricError, match="undefined without known"):
         Sketch().bracket("augrc_known")
-
-
-@pytest.mark.parametrize(("label", "alpha"), [(0, 0.0), (-1, 1.0)])
-def test_risk_is_undefined_where_only_samples_without_weight_are_accepted(label, alpha):
-    one = of(Scores(labels=[label, -1 - label], predicted=[0, 0], known=[0.3, 0.1]))
-    with pytest.raises(UndefinedMetricError, match="no sample is accepted"):
-        one.bracket("scod_risk", threshold=0.25, alpha=alpha)
-    assert "scod_risk" not in one.brackets(1.0)
-    assert one.bracket("scod_risk", threshold=0.25, alpha=0.5).width == 0
-    assert one.bracket("scod_risk", threshold=0.05, alpha=alpha).width == 0
 
 
 @pytest.mark.parametrize("highest", [np.inf, 9.0])

@@ -102,8 +102,8 @@ def command(
         deliver(out, rows, document, rows_of(found, metric, percent=True))
         return
     title = (
-        f"{paths[0].name}: {whole.n_known} known samples of {scores.classes.size} "
-        f"classes, {whole.n_unknown} unknown"
+        f"{paths[0].name}: {scores.n_known} known samples of {scores.classes.size} "
+        f"classes, {scores.n_unknown} unknown"
     )
     if whole.threshold is not None:
         title += f", threshold {whole.threshold:g}"

@@ -15,7 +15,7 @@ from openset.metrics.counts import (
     ratio,
     weight_of,
 )
-from openset.metrics.registry import At, Rate, best, metric, variant
+from openset.metrics.registry import Rate, best, metric, variant
 from openset.scores import Scores
 
 
@@ -76,7 +76,7 @@ def urr(scores: Scores, threshold: float) -> float:
     kind="threshold",
     aliases=("open_set_accuracy",),
 )
-def osa(scores: Scores, threshold: At, *, alpha: Alpha = ALPHA) -> float:
+def osa(scores: Scores, threshold: float, *, alpha: Alpha = ALPHA) -> float:
     r"""Open-set accuracy: weighted mean of the rates :func:`ccr` and :func:`urr`.
 
     .. math:: \mathrm{OSA}(\theta) = \alpha\,\mathrm{CCR}(\theta)
@@ -87,8 +87,7 @@ def osa(scores: Scores, threshold: At, *, alpha: Alpha = ALPHA) -> float:
     scores
         Labelled scores of known and unknown samples.
     threshold
-        A sample is accepted iff its knownness is at least this; ``"best"``: the largest
-        value over all thresholds (an oracle on the data it is computed on).
+        A sample is accepted iff its knownness is at least this.
     alpha
         Weight of the known samples. ``"counts"``: their share of all samples, which
         makes OSA the accuracy over the known classes and "unknown", as in the paper.
@@ -119,7 +118,7 @@ def osa(scores: Scores, threshold: At, *, alpha: Alpha = ALPHA) -> float:
 )
 def f_score(
     scores: Scores,
-    threshold: At,
+    threshold: float,
     *,
     average: Literal["macro", "macro_f", "micro"] = "macro",
 ) -> float:
@@ -137,8 +136,7 @@ def f_score(
     scores
         Labelled scores of known and unknown samples.
     threshold
-        A number, or ``"best"``: the largest value over all thresholds (an oracle on
-        the data it is computed on).
+        A sample is accepted iff its knownness is at least this.
     average
         ``"macro"``: precision and recall are averaged over classes, then combined
         (OpenAUC paper, eq. 1-2). ``"macro_f"``: the mean of the classes' F-scores
@@ -171,7 +169,7 @@ for _average, _label, _short, _aliases in (
 
 @metric("Youden's index", short="Youden", kind="threshold", bounds=(-1.0, 1.0))
 def youden(
-    scores: Scores, threshold: At, *, kind: Literal["classes", "binary"] = "classes"
+    scores: Scores, threshold: float, *, kind: Literal["classes", "binary"] = "classes"
 ) -> float:
     r"""Youden's index: true positive rate plus true negative rate, minus one.
 
@@ -183,7 +181,7 @@ def youden(
     scores
         Labelled scores of known and unknown samples.
     threshold
-        A number, or ``"best"``: the largest value over all thresholds.
+        A sample is accepted iff its knownness is at least this.
     kind
         ``"classes"``: both rates are one-against-rest averages over the known classes
         (OpenAUC paper, eq. 4); with many classes the second rate is always close to 1.
@@ -210,7 +208,7 @@ variant("youden", "youden_binary", "Youden, known/unknown", kind="binary")
 @metric("Normalized accuracy", short="normalized accuracy", kind="threshold")
 def normalized_accuracy(
     scores: Scores,
-    threshold: At,
+    threshold: float,
     *,
     balance: Rate = 0.5,
     aus: Literal["precision", "recall"] = "precision",
@@ -226,7 +224,7 @@ def normalized_accuracy(
     scores
         Labelled scores of known and unknown samples.
     threshold
-        A number, or ``"best"``: the largest value over all thresholds.
+        A sample is accepted iff its knownness is at least this.
     balance
         The weight λ.
     aus

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from math import gcd, lcm
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 from weakref import WeakKeyDictionary, ref
 
 import numpy as np
@@ -29,8 +29,6 @@ from openset.metrics.sums import (
 from openset.scores import Scores
 
 _BLOCK = 1 << 17  # handled at a time: temporaries stay in the cache
-
-Prefer = Literal["smallest", "highest", "widest"]
 
 Alpha: TypeAlias = float | Literal["counts"]
 """Weight of the known samples in [0, 1]; ``"counts"``: their share in the data."""
@@ -140,32 +138,16 @@ def ranking_counts(scores: Scores | RankingCounts) -> RankingCounts:
     return counts
 
 
-class BestLevel(NamedTuple):
-    """Where a gain is largest: level `at`, in the run ``start..stop-1`` of equals."""
+def best_level(values: Floats, gain: NDArray[Any]) -> tuple[int, int]:
+    """Return the last level with the largest gain, and the first in its run of equals.
 
-    at: int
-    start: int
-    stop: int
-    n_optimal: int
-
-
-def best_level(
-    values: Floats, gain: NDArray[Any], *, prefer: Prefer = "smallest"
-) -> BestLevel:
-    """Pick the level with the largest gain; `values` fall from +inf (reject all)."""
+    `values` fall from +inf (reject all), so it is the smallest of the best thresholds.
+    """
     # With a score of +inf no threshold rejects all: entry 0 is then impossible.
     first = 1 if values.size > 1 and values[1] == np.inf else 0
     best = np.flatnonzero(gain[first:] == gain[first:].max()) + first
-    runs = np.split(best, np.flatnonzero(np.diff(best) > 1) + 1)
-    run = runs[0] if prefer == "highest" else runs[-1]
-    if prefer == "widest":
-        # Reject-all and accept-all are unbounded intervals, which do not count as wide.
-        lows = np.append(values, -np.inf)[[one[-1] + 1 for one in runs]]
-        with np.errstate(invalid="ignore"):  # inf - inf
-            width = values[[one[0] for one in runs]] - lows
-        run = runs[int(np.argmax(np.where(np.isfinite(width), width, -1.0)))]
-    at = run[-1] if prefer == "smallest" else run[0]
-    return BestLevel(int(at), int(run[0]), int(run[-1]) + 1, best.size)
+    starts = best[np.append(True, np.diff(best) > 1)]
+    return int(best[-1]), int(starts[-1])
 
 
 def whole_gain(
@@ -314,15 +296,12 @@ def _tabulated(scores: Scores, threshold: float, c: int) -> ClassCounts:
     )
 
 
-def positions(
-    scores: Scores, rows: slice = slice(None)
-) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def positions(scores: Scores) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return labels and predictions as indices into `scores.classes` (unknown: C)."""
-    classes, labels, predicted = scores.classes, scores.labels, scores.predicted
-    label, predicted = labels[rows], predicted[rows]
+    classes, label, predicted = scores.classes, scores.labels, scores.predicted
     if classes[-1] != classes.size - 1:  # not 0..C-1
         label, predicted = (np.searchsorted(classes, x) for x in (label, predicted))
-    return np.where(scores.is_unknown[rows], classes.size, label), predicted
+    return np.where(scores.is_unknown, classes.size, label), predicted
 
 
 def ratio(part: Numbers, whole: Numbers) -> Numbers:

@@ -12,7 +12,6 @@ from openset.metrics.at_threshold import osa
 from openset.metrics.counts import (
     ALPHA,
     Alpha,
-    Prefer,
     RankingCounts,
     best_level,
     positions,
@@ -21,7 +20,7 @@ from openset.metrics.counts import (
     weight_of,
     whole_gain,
 )
-from openset.metrics.registry import metric
+from openset.metrics.registry import Metric, metric
 from openset.metrics.sums import Floats
 from openset.scores import Scores, need_both_sides
 
@@ -121,8 +120,7 @@ def osa_curve(scores: Scores, *, alpha: Alpha = ALPHA) -> OSACurve:
 class Optimum:
     """The best open-set accuracy: every threshold in ``(low, high]`` reaches it.
 
-    `threshold` is a score of the data in it (or +inf: reject all), `n_optimal` the
-    number of distinct scores that are optimal.
+    `threshold` is the smallest score of the data in it (or +inf: reject all).
     """
 
     value: float
@@ -130,13 +128,10 @@ class Optimum:
     low: float
     high: float
     alpha: float
-    n_optimal: int
 
 
-def osa_optimum(
-    scores: Scores, *, alpha: Alpha = ALPHA, prefer: Prefer = "smallest"
-) -> Optimum:
-    r"""Return the threshold with the largest open-set accuracy.
+def osa_optimum(scores: Scores, *, alpha: Alpha = ALPHA) -> Optimum:
+    r"""Return the smallest threshold with the largest open-set accuracy.
 
     Candidates are all distinct scores and +inf (reject all). On a test set this is the
     *oracle*: an upper bound for comparison, not a threshold to report results at.
@@ -147,41 +142,31 @@ def osa_optimum(
         Labelled scores of known and unknown samples.
     alpha
         As in :func:`osa`.
-    prefer
-        Which optimal score to return: the ``"smallest"`` (accepts most), the
-        ``"highest"``, or the right end of the ``"widest"`` optimal interval.
 
     Examples
     --------
     >>> scores = Scores(labels=[0, 0, -1, -1], predicted=[0] * 4, known=[4, 2, 3, 1])
     >>> best = osa_optimum(scores)
-    >>> best.value, best.threshold, best.n_optimal
-    (0.75, 2.0, 2)
+    >>> best.value, best.threshold, best.low, best.high
+    (0.75, 2.0, 1.0, 2.0)
     """
-    _check.one_of("osa_optimum", "prefer", prefer, ["smallest", "highest", "widest"])
     need_both_sides("osa_optimum", scores)
-    return optimum(ranking_counts(scores), alpha=alpha, prefer=prefer)
+    return optimum(ranking_counts(scores), alpha=alpha)
 
 
-def optimum(
-    c: RankingCounts,
-    *,
-    alpha: Alpha | Fraction = ALPHA,
-    prefer: Prefer = "smallest",
-) -> Optimum:
+def optimum(c: RankingCounts, *, alpha: Alpha | Fraction = ALPHA) -> Optimum:
     """Find the best level."""
     weight = weight_of("osa_optimum", alpha, c.n_known, c.n_unknown)
     gain = whole_gain(c, weight / c.n_known, -(1 - weight) / c.n_unknown)
-    at, start, stop, n_optimal = best_level(c.values, gain, prefer=prefer)
+    at, start = best_level(c.values, gain)
     value = weight * Fraction(int(c.correct[at]), c.n_known)
     value += (1 - weight) * (1 - Fraction(int(c.unknown[at]), c.n_unknown))
     return Optimum(
         value=float(value),
         threshold=float(c.values[at]),
-        low=float(c.values[stop]) if stop < c.values.size else -np.inf,
+        low=float(c.values[at + 1]) if at + 1 < c.values.size else -np.inf,
         high=float(c.values[start]),
         alpha=float(weight),
-        n_optimal=n_optimal,
     )
 
 
@@ -191,13 +176,7 @@ def optimum(
     kind="operational",
     takes_counts=False,
 )
-def oosa(
-    scores: Scores,
-    calibration: Scores,
-    *,
-    alpha: Alpha = ALPHA,
-    prefer: Prefer = "smallest",
-) -> float:
+def oosa(scores: Scores, calibration: Scores, *, alpha: Alpha = ALPHA) -> float:
     r"""Operational open-set accuracy: threshold from calibration, value on test data.
 
     .. math:: \mathrm{OOSA} = \mathrm{OSA}_{\text{test}}\bigl(
@@ -213,8 +192,6 @@ def oosa(
     alpha
         Weight of the known samples on both sets. ``"counts"``: each set uses its own
         share of known samples, as in the paper.
-    prefer
-        As in :func:`osa_optimum`.
 
     Examples
     --------
@@ -229,7 +206,7 @@ def oosa(
             "A threshold chosen on the test set gives the oracle: use osa_optimum"
         )
         raise ValueError(msg)
-    chosen = osa_optimum(calibration, alpha=alpha, prefer=prefer)
+    chosen = osa_optimum(calibration, alpha=alpha)
     return osa(scores, chosen.threshold, alpha=alpha)
 
 
@@ -271,19 +248,23 @@ class Sweep(Curve):
         return Best(value=float(column[at]), threshold=float(self.thresholds[at]))
 
 
-def sweep(scores: Scores, *, balance: float = 0.5, alpha: Alpha = ALPHA) -> Sweep:
+def best_threshold(row: Metric, scores: Scores) -> float:
+    """Return the threshold at which an oracle has its value."""
+    if row.best_of == "osa":
+        return osa_optimum(scores, **row.params).threshold
+    return sweep(scores).best(row.best_of).threshold
+
+
+def sweep(scores: Scores, *, alpha: Alpha = ALPHA) -> Sweep:
     """Compute all thresholded metrics at all thresholds in O(n log n + C).
 
     Rates averaged over classes change by a known amount with every sample that is
     accepted; the cumulative sum in score order gives the metric at every threshold.
-    Halfpoint and Overall use balanced accuracy.
 
     Parameters
     ----------
     scores
         Labelled scores of known and unknown samples.
-    balance
-        Weight λ of normalized accuracy.
     alpha
         Weight of the known samples in open-set accuracy, as in :func:`osa`.
 
@@ -330,8 +311,8 @@ def sweep(scores: Scores, *, balance: float = 0.5, alpha: Alpha = ALPHA) -> Swee
         f_score_micro=ratio(2 * hits, taken + n_known),
         youden=recall - fpr_sum / n_classes,
         youden_binary=tpr - fpr,
-        normalized_accuracy=balance * on_known + (1 - balance) * aus,
-        normalized_accuracy_recall=balance * on_known + (1 - balance) * urr,
+        normalized_accuracy=(on_known + aus) / 2,
+        normalized_accuracy_recall=(on_known + urr) / 2,
         outer_score=(tpr + urr) / 2,
         halfpoint_score=recall_sum / n_true,
         overall_score=(recall_sum + urr) / (n_true + 1),

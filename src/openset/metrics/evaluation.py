@@ -12,7 +12,6 @@ import numpy as np
 from openset import _check, _io, _optional
 from openset._types import UndefinedMetricError
 from openset.metrics import curves
-from openset.metrics.at_threshold import Confusion, confusion
 from openset.metrics.counts import RankingCounts, class_counts, ranking_counts
 from openset.metrics.intervals import (
     Interval,
@@ -36,10 +35,9 @@ _OVER_ALL_CLASSES = {"f_score", "youden", "normalized_accuracy"}
 class Evaluation(Mapping[str, float]):
     """All metrics of one set of scores: a mapping from name to value.
 
-    `intervals` holds the confidence intervals, for metrics that have one; `oscr_curve`,
-    `osa_curve`, `sweep` and `confusion` give the curves behind the numbers. Entries
-    ending in ``_best`` are oracles: the largest value over all thresholds *on these
-    data*.
+    `intervals` holds the confidence intervals, for metrics that have one; `oscr_curve`
+    and `sweep` the curves behind the numbers. Entries ending in ``_best`` are oracles:
+    the largest value over all thresholds *on these data*.
     """
 
     scores: Scores
@@ -70,22 +68,12 @@ class Evaluation(Mapping[str, float]):
     def __len__(self) -> int:
         return len(self.values_) + len(self.oracles_)
 
-    @property
-    def n_known(self) -> int:
-        """Number of known samples."""
-        return self.scores.n_known
-
-    @property
-    def n_unknown(self) -> int:
-        """Number of unknown samples."""
-        return self.scores.n_unknown
-
     def __repr__(self) -> str:
         first = list(self.values_.items())[:3]
         shown = ", ".join(f"{name}={value:.4f}" for name, value in first)
         return (
-            f"Evaluation(n_known={self.n_known}, n_unknown={self.n_unknown}, "
-            f"{shown}, ...{len(self)} metrics)"
+            f"Evaluation(n_known={self.scores.n_known}, "
+            f"n_unknown={self.scores.n_unknown}, {shown}, ...{len(self)} metrics)"
         )
 
     @cached_property
@@ -94,27 +82,9 @@ class Evaluation(Mapping[str, float]):
         return curves.oscr_curve(self.scores)
 
     @cached_property
-    def osa_curve(self) -> curves.OSACurve:
-        """Open-set accuracy over all thresholds."""
-        return curves.osa_curve(self.scores)
-
-    @cached_property
-    def osa_optimum(self) -> curves.Optimum:
-        """The oracle threshold of open-set accuracy."""
-        return curves.optimum(self.counts_)
-
-    @cached_property
     def sweep(self) -> curves.Sweep:
         """Every thresholded metric at every threshold."""
         return curves.sweep(self.scores)
-
-    @cached_property
-    def confusion(self) -> Confusion:
-        """Counts per class at the threshold."""
-        if self.threshold is None:
-            msg = "Evaluation.confusion: threshold must be given to evaluate, got None"
-            raise ValueError(msg)
-        return confusion(self.scores, self.threshold)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one plain record per metric: name, value, low, high, method."""
@@ -133,27 +103,27 @@ class Evaluation(Mapping[str, float]):
     def to_json(self, path: str | Path | None = None) -> str:
         """Return (and, given a path, write) everything as JSON."""
         document = {
-            "n_known": self.n_known,
-            "n_unknown": self.n_unknown,
-            "threshold": _finite(self.threshold),
+            "n_known": self.scores.n_known,
+            "n_unknown": self.scores.n_unknown,
+            "threshold": self.threshold,
             "level": self.level,
             "metrics": {
-                row.pop("metric"): {
-                    k: _finite(v) for k, v in row.items() if v is not None
-                }
+                row.pop("metric"): {k: v for k, v in row.items() if v is not None}
                 for row in self.rows()
             },
             "notes": list(self.notes),
         }
-        text = json.dumps(document, indent=2, allow_nan=False)
+        text = json.dumps(without_infinity(document), indent=2, allow_nan=False)
         if path is not None:
             _io.put(Path(path), text)
         return text
 
 
-def _finite(value: Any) -> Any:
-    """Replace ±inf, which JSON lacks, by a string."""
-    return str(value) if value in (np.inf, -np.inf) else value
+def without_infinity(value: Any) -> Any:
+    """Replace ±inf, which JSON lacks, by text."""
+    if isinstance(value, dict):
+        return {name: without_infinity(one) for name, one in value.items()}
+    return str(value) if isinstance(value, float) and np.isinf(value) else value
 
 
 @runtime_checkable
@@ -280,7 +250,7 @@ def _rows(metrics: Sequence[str | Metric] | None) -> list[Metric]:
 
 
 def _is_swept(row: Metric) -> bool:
-    return row.kind == "oracle" and row.best_of != "osa"
+    return row.best_of not in {"", "osa"}
 
 
 def _values(

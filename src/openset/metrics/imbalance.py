@@ -11,26 +11,18 @@ from typing import Literal
 import numpy as np
 
 from openset.metrics.counts import class_counts, ratio
-from openset.metrics.registry import At, best, metric, variant
+from openset.metrics.registry import best, metric, variant
 from openset.metrics.sums import Numbers
 from openset.scores import Scores
-
-Base = Literal["balanced_accuracy", "accuracy", "f1"]
 
 
 @metric(
     "Inner score", short="Inner", aliases=("inner",), needs=("known",), kind="closed"
 )
-def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
+def inner_score(scores: Scores) -> float:
     r"""Inner score: classification of the known samples, without rejection.
 
-    Parameters
-    ----------
-    scores
-        Labelled scores with known samples.
-    base
-        ``"balanced_accuracy"``: mean recall over the classes that occur;
-        ``"accuracy"``; or ``"f1"``: mean F-score over the classes that occur.
+    It is the balanced accuracy: the mean recall over the classes that occur.
 
     References
     ----------
@@ -45,20 +37,15 @@ def inner_score(scores: Scores, *, base: Base = "balanced_accuracy") -> float:
     0.75
     """
     c = class_counts(scores, -np.inf)
-    if base == "accuracy":
-        return ratio(c.closed_hits.sum(axis=-1), c.n_known)
-    return _mean(base, c.closed_hits, c.closed_false, c.support)
+    return _mean_recall(c.closed_hits, c.support)
 
 
 @metric("Outer score", short="Outer", aliases=("outer",), kind="threshold")
-def outer_score(
-    scores: Scores, threshold: float, *, base: Base = "balanced_accuracy"
-) -> float:
+def outer_score(scores: Scores, threshold: float) -> float:
     r"""Outer score: known against unknown, ignoring classes.
 
-    With balanced accuracy this is (TPR + URR)/2: the mean of the shares of known
-    samples accepted and of unknown samples rejected. With ``"f1"`` it is the F-score of
-    accepting known samples.
+    It is (TPR + URR)/2: the mean of the shares of known samples accepted and of unknown
+    samples rejected.
 
     Examples
     --------
@@ -68,12 +55,11 @@ def outer_score(
     0.3333333333333333
     """
     c = class_counts(scores, threshold)
-    accepted, rejected = c.accepted_known, c.rejected_unknown
-    if base == "accuracy":
-        return ratio(accepted + rejected, c.n)
-    if base == "f1":
-        return ratio(2 * accepted, accepted + c.accepted_unknown + c.n_known)
-    return (ratio(accepted, c.n_known) + ratio(rejected, c.n_unknown)) / 2
+    tpr, urr = (
+        ratio(c.accepted_known, c.n_known),
+        ratio(c.rejected_unknown, c.n_unknown),
+    )
+    return (tpr + urr) / 2
 
 
 @metric(
@@ -84,17 +70,13 @@ def outer_score(
     kind="threshold",
 )
 def halfpoint_score(
-    scores: Scores,
-    threshold: At,
-    *,
-    base: Base = "balanced_accuracy",
-    absent: Literal["skip", "zero"] = "skip",
+    scores: Scores, threshold: float, *, absent: Literal["skip", "zero"] = "skip"
 ) -> float:
     r"""Halfpoint score: the known samples, where rejecting one is an error.
 
-    Unknown samples are not counted. The mean is over the K known classes by default,
-    and over K + 1 classes with ``absent="zero"``, as in Table 1 of the class-imbalance
-    paper (reported as ``halfpoint_k_plus_1``).
+    Unknown samples are not counted. It is the mean recall over the K known classes that
+    occur by default, and over K + 1 classes with ``absent="zero"``, as in Table 1 of
+    the class-imbalance paper (reported as ``halfpoint_k_plus_1``).
 
     Parameters
     ----------
@@ -102,8 +84,6 @@ def halfpoint_score(
         Labelled scores with known samples.
     threshold
         A sample is accepted iff its knownness is at least this.
-    base
-        As in :func:`inner_score`.
     absent
         How the class "unknown" counts, which has no samples here. ``"skip"``: not at
         all. ``"zero"``: as 0, in the mean over K + 1 classes. The value is then K / (K
@@ -124,9 +104,7 @@ def halfpoint_score(
     (1.0, 0.6667)
     """
     c = class_counts(scores, threshold)
-    if base == "accuracy":
-        return ratio(c.n_hits, c.n_known)
-    return _mean(base, c.hits, c.false_known, c.support, more=int(absent == "zero"))
+    return _mean_recall(c.hits, c.support, more=int(absent == "zero"))
 
 
 @metric(
@@ -136,13 +114,11 @@ def halfpoint_score(
     needs=("known",),
     kind="threshold",
 )
-def overall_score(
-    scores: Scores, threshold: At, *, base: Base = "balanced_accuracy"
-) -> float:
+def overall_score(scores: Scores, threshold: float) -> float:
     r"""Overall score: over the known classes, with "unknown" as one more class.
 
-    With balanced accuracy it is the mean recall over the K + 1 classes; the recall of
-    "unknown" is :func:`urr`. Without unknown samples it equals :func:`halfpoint_score`.
+    It is the mean recall over the K + 1 classes; the recall of "unknown" is
+    :func:`urr`. Without unknown samples it equals :func:`halfpoint_score`.
 
     Examples
     --------
@@ -152,30 +128,20 @@ def overall_score(
     0.8333333333333334
     """
     c = class_counts(scores, threshold)
-    if base == "accuracy":
-        return ratio(c.n_hits + c.rejected_unknown, c.n)
-    hits, false, support = (
+    hits, support = (
         np.append(of_class, np.asarray(of_unknown)[..., None], axis=-1)
         for of_class, of_unknown in (
             (c.hits, c.rejected_unknown),
-            (c.false, c.n_known - c.accepted_known),
             (c.support, c.n_unknown),
         )
     )
-    return _mean(base, hits, false, support)
+    return _mean_recall(hits, support)
 
 
-def _mean(
-    base: Base, hits: Numbers, false: Numbers, support: Numbers, *, more: int = 0
-) -> Numbers:
-    """Mean recall or F-score over the classes that occur, and `more` that have 0.
-
-    For recall a class occurs if it has samples (scikit-learn's balanced accuracy), for
-    the F-score also if it is only predicted.
-    """
-    whole = hits + false + support if base == "f1" else support
-    value = ratio(2 * hits if base == "f1" else hits, whole)
-    return ratio(value.sum(axis=-1), (whole > 0).sum(axis=-1) + more)
+def _mean_recall(hits: Numbers, support: Numbers, *, more: int = 0) -> Numbers:
+    """Mean recall over the classes that have samples, and `more` that have recall 0."""
+    recall = ratio(hits, support)
+    return ratio(recall.sum(axis=-1), (support > 0).sum(axis=-1) + more)
 
 
 variant(

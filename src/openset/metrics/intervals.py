@@ -192,7 +192,7 @@ def numeric_metric(
     if row.kind in {"curve", "operational"}:
         options = [r.key for r in table() if r.kind not in {"curve", "operational"}]
         _check.one_of(caller, "metric", name, options)
-    return with_options(row, params) if params else row
+    return with_options(row, params)
 
 
 Units = list[tuple[NDArray[np.intp], NDArray[np.intp]]]

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset._types import UndefinedMetricError
 from openset.metrics.counts import RankingCounts, ranking_counts
 from openset.metrics.registry import PositiveRate, Rate, metric, variant
 from openset.metrics.sums import Numbers, blocks, dot
@@ -115,11 +114,11 @@ def partial_openauc(
     max_fpr: PositiveRate = 0.1,
     *,
     ties: Ties = "half",
-    scale: Literal["mean", "area", "mcclish"] = "mean",
 ) -> float:
-    r"""Area under the OSCR curve where few unknowns are accepted, FPR ≤ β.
+    r"""Mean height of the OSCR curve where few unknowns are accepted, FPR ≤ β.
 
-    .. math:: P(\beta) = \int_0^\beta \mathrm{CCR} \, d\,\mathrm{FPR}
+    .. math:: \frac1\beta \int_0^\beta \mathrm{CCR} \, d\,\mathrm{FPR}
+              \;\le\; \mathrm{Acc}
 
     Parameters
     ----------
@@ -129,10 +128,6 @@ def partial_openauc(
         The bound β, in (0, 1]. With β = 1 this is :func:`openauc`.
     ties
         As in :func:`openauc`; ``"half"`` cuts a tied segment linearly.
-    scale
-        ``"mean"`` returns P(β)/β, the mean CCR over the range, in [0, accuracy];
-        ``"area"`` returns P(β); ``"mcclish"`` stretches it so that chance is ½ and
-        perfect ordering 1 (undefined at accuracy 0).
 
     Examples
     --------
@@ -155,14 +150,7 @@ def partial_openauc(
         area += dot(width, block.correct_above + credit * block.d_correct)
         if np.all(unknown[..., -1] >= budget):
             break
-    area /= c.n_known * c.n_unknown
-    if scale != "mcclish":
-        return area if scale == "area" else area / float(max_fpr)
-    chance, perfect = max_fpr**2 * c.accuracy / 2, max_fpr * c.accuracy
-    if np.ndim(perfect) == 0 and perfect == 0:
-        msg = "partial_openauc: scale 'mcclish' is undefined at accuracy 0"
-        raise UndefinedMetricError(msg)
-    return (1 + (area - chance) / (perfect - chance)) / 2
+    return area / (c.n_known * c.n_unknown) / float(max_fpr)
 
 
 @metric(

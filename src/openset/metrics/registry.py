@@ -30,7 +30,6 @@ Direction = Literal["higher", "lower", "neither"]
 Rate = Annotated[float, 0.0, 1.0, False]
 PositiveRate = Annotated[float, 0.0, 1.0, True]
 Cost = Annotated[float, 0.0, np.inf, False]
-At = float | Literal["best"]
 
 SECTIONS: Mapping[Kind, str] = {
     "closed": "Closed set",
@@ -146,7 +145,11 @@ class Metric:
 
     def value(self, scores: Scores, threshold: float | None = None) -> float:
         """Compute it from the samples."""
-        at = {"threshold": (threshold,), "oracle": ("best",)}.get(self.kind, ())
+        if self.best_of:
+            from openset.metrics.curves import best_threshold  # noqa: PLC0415  # cyclic
+
+            threshold = best_threshold(self, scores)
+        at = (threshold,) if self.best_of or self.kind == "threshold" else ()
         return float(self.function(scores, *at, **self.params))
 
 
@@ -159,7 +162,7 @@ def metric(
     """Make a function of scores, or of their counts, a metric, and register its row.
 
     Its options are checked by their annotations, and there must be samples of the sides
-    it needs. A threshold annotated ``At`` may be ``"best"``.
+    it needs.
     """
 
     def made(function: F) -> F:
@@ -180,8 +183,6 @@ def metric(
                 elif needs and not scores.n_unknown:
                     msg = f"{name}: undefined without unknown samples, got 0 unknown"
                     raise UndefinedMetricError(msg)
-            if isinstance(given.get("threshold"), str):
-                given["threshold"] = _best_threshold(name, given)
             value = function(**given)
             return value if is_curve or np.ndim(value) else float(value)
 
@@ -201,37 +202,14 @@ def _check_option(
 ) -> None:
     kind = parameter.annotation
     if name == "threshold":
-        if kind == At and isinstance(value, str):
-            _check.one_of(caller, name, value, ["best"])
-        else:
-            _check.threshold(caller, value)
+        _check.threshold(caller, value)
     elif kind == Alpha:
         weight_of(caller, value, 1, 1)
     elif get_origin(kind) is Literal:
         _check.one_of(caller, name, value, get_args(kind))
-    elif value is not None or parameter.default is not None:
-        for one in (kind, *get_args(kind)):
-            if get_origin(one) is Annotated:
-                low, high, is_open = one.__metadata__
-                _check.number(caller, name, value, low=low, high=high, open_low=is_open)
-
-
-def _best_threshold(name: str, given: dict[str, Any]) -> float:
-    # Which needs the table.
-    from openset.metrics.curves import osa_optimum, sweep  # noqa: PLC0415
-
-    scores = given["scores"]
-    options = {k: v for k, v in given.items() if k not in {"scores", "threshold"}}
-    if name == "osa":
-        return osa_optimum(scores, **options).threshold
-    balance = {"balance": options.pop("balance")} if "balance" in options else {}
-    for row in table():
-        defaults = inspect.signature(row.function).parameters
-        has = {k: defaults[k].default for k in options if k in defaults}
-        has |= row.params
-        if row.name == name and row.kind == "threshold" and has == options:
-            return sweep(scores, **balance).best(row.key).threshold
-    return _check.fail(name, "threshold", "a number with these options", "'best'")
+    elif get_origin(kind) is Annotated:
+        low, high, is_open = kind.__metadata__
+        _check.number(caller, name, value, low=low, high=high, open_low=is_open)
 
 
 def variant(
@@ -365,6 +343,11 @@ def with_options(row: Metric, given: Mapping[str, Any]) -> Metric:
     parameters = inspect.signature(row.function).parameters
     options = [*parameters][2 if row.kind == "threshold" else 1 :]
     is_open = any(one.kind is one.VAR_KEYWORD for one in parameters.values())
+    if not given:
+        return row
+    if row.best_of not in {"", "osa"}:
+        remedy = f"Other options have keys of their own, such as {row.best_of}_..._best"
+        _check.fail("metrics", row.key, "without options", ", ".join(given), remedy)
     for name, value in given.items():
         if not is_open:
             _check.one_of(row.name, "an option", name, options)

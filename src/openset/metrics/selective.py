@@ -9,7 +9,7 @@ from openset import _check
 from openset._types import UndefinedMetricError
 from openset.metrics.counts import class_counts, ranking_counts
 from openset.metrics.curves import Curve
-from openset.metrics.registry import Cost, Rate, metric, variant
+from openset.metrics.registry import Cost, metric, variant
 from openset.metrics.sums import Floats, Numbers
 from openset.scores import Scores
 
@@ -240,24 +240,23 @@ def oaa(scores: Scores, threshold: float) -> float:
     better="lower",
     aliases=("selective_risk",),
 )
-def scod_risk(
-    scores: Scores, threshold: float, *, beta: Cost = 1.0, alpha: Rate | None = None
-) -> float:
+def scod_risk(scores: Scores, threshold: float, *, beta: Cost = 1.0) -> float:
     r"""Mean cost of an accepted sample: wrong class 1, unknown β.
 
     .. math:: R(\theta) = \frac{\alpha\,(\mathrm{TPR} - \mathrm{CCR})
               + (1 - \alpha)\,\beta\,\mathrm{FPR}}
               {\alpha\,\mathrm{TPR} + (1 - \alpha)\,\mathrm{FPR}}
 
-    where TPR and FPR are the shares of known and of unknown samples accepted. Rejected
-    samples cost nothing, so read it together with the coverage: rejecting more lowers
-    it. If nothing is accepted, it is undefined.
+    where TPR and FPR are the shares of known and of unknown samples accepted, and α is
+    the share of known samples in the data. Rejected samples cost nothing, so read it
+    together with the coverage: rejecting more lowers it. If nothing is accepted, it is
+    undefined.
 
-    With the defaults it is the selective risk of :func:`risk_coverage_curve`, where an
-    accepted unknown sample is an error like any other. Xia and Bouganis take
-    ``alpha=0.5, beta=0.5``; Narasimhan et al. weigh errors of known samples with
-    :math:`1 - c_{fn}` and unknown samples with :math:`c_{fn}`, which is
-    :math:`1 - c_{fn}` times this risk for :math:`\beta = c_{fn} / (1 - c_{fn})`.
+    By default it is the selective risk of :func:`risk_coverage_curve`, where an
+    accepted unknown sample is an error like any other. Xia and Bouganis take β = 0.5;
+    Narasimhan et al. weigh errors of known samples with :math:`1 - c_{fn}` and unknown
+    samples with :math:`c_{fn}`, which is :math:`1 - c_{fn}` times this risk for
+    :math:`\beta = c_{fn} / (1 - c_{fn})`.
 
     Parameters
     ----------
@@ -267,8 +266,6 @@ def scod_risk(
         A sample is accepted iff its knownness is at least this.
     beta
         Cost of accepting an unknown sample, relative to a wrong class.
-    alpha
-        Share of known samples in operation; by default that of the data.
 
     References
     ----------
@@ -287,12 +284,8 @@ def scod_risk(
     (0.6667, 0.5)
     """
     c = class_counts(scores, threshold)
-    wrong, accepted = c.false_known.sum(axis=-1), c.accepted_known
-    unknown = c.accepted_unknown
-    if alpha is not None:
-        wrong, accepted = alpha * wrong / c.n_known, alpha * accepted / c.n_known
-        unknown = (1 - alpha) * unknown / c.n_unknown
-    accepted = accepted + unknown
+    wrong, unknown = c.false_known.sum(axis=-1), c.accepted_unknown
+    accepted = c.accepted_known + unknown
     if np.ndim(accepted) == 0 and not accepted > 0:
         msg = "scod_risk: undefined if no sample is accepted. Use a lower threshold"
         raise UndefinedMetricError(msg)

@@ -1,20 +1,19 @@
 """Metrics of any number of scores in constant memory, as guaranteed brackets."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import product
-from numbers import Real
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _npz
 from openset._types import ArtefactError, UndefinedMetricError
-from openset.metrics.counts import ALPHA, ClassCounts, RankingCounts, ratio
+from openset.metrics.counts import ClassCounts, RankingCounts, ratio
 from openset.metrics.curves import optimum
-from openset.metrics.registry import Metric, get
+from openset.metrics.registry import Metric, get, with_options
 from openset.scores import Scores, need_scores
 
 Ints = NDArray[np.int64]
@@ -28,11 +27,9 @@ _PAGE = 46  # bits of a key within a page: 64 from one power of two to the next 
 _LOW = (1 << _PAGE) - 1
 _PAGES = 1 << (64 - _PAGE)
 _ROUNDING = 1e-11  # of sums over the levels of large data
-_BEST = ("osa", "f_score", "youden")
-_AT = (*_BEST, "ccr", "urr", "oaa", "scod_risk")
-_RANKING = (
+_COUNTED = (
     "accuracy auroc openauc partial_openauc fpr_at_tpr ccr_at_fpr acc_times_auroc "
-    "acc_plus_auroc aurc augrc"
+    "acc_plus_auroc aurc augrc osa f_score youden ccr urr oaa scod_risk"
 )
 _VARIANT = {"f_score": ("average", "micro"), "youden": ("kind", "binary")}
 _USUAL = (
@@ -95,7 +92,7 @@ class Sketch:
         self._dropped = 0  # bits of a key that its bin does not tell
 
     def __len__(self) -> int:
-        return int(self._n.sum())
+        return int(self._bins()[1].sum())
 
     def __repr__(self) -> str:
         return f"Sketch(n={len(self)}, known={self.n_known}, unknown={self.n_unknown})"
@@ -103,19 +100,12 @@ class Sketch:
     @property
     def n_known(self) -> int:
         """Samples of known classes."""
-        return int(self._n[:2].sum())
+        return int(self._bins()[1][:2].sum())
 
     @property
     def n_unknown(self) -> int:
         """Samples of no known class."""
-        return int(self._n[2])
-
-    @property
-    def _n(self) -> Ints:
-        self._settle()
-        if self._table is not None:
-            return self._table.sum(axis=(1, 2))
-        return self._counts.sum(axis=1)
+        return int(self._bins()[1][2].sum())
 
     def update(self, scores: Scores) -> None:
         """Count samples; they are not kept."""
@@ -136,9 +126,9 @@ class Sketch:
     def merge(self, *others: "Sketch") -> None:
         """Add the counts of other sketches."""
         for other in others:
-            rule, remedy = "a Sketch", "Use Sketch.load"
+            caller, remedy = "Sketch.merge", "Use Sketch.load"
             _check.instance(
-                "Sketch.merge", "other", other, Sketch, rule=rule, remedy=remedy
+                caller, "other", other, Sketch, rule="a Sketch", remedy=remedy
             )
             self._put(*other._bins(), is_exact=other._table is None)
 
@@ -171,11 +161,7 @@ class Sketch:
         return made
 
     def bracket(
-        self,
-        metric: str | Metric,
-        *,
-        threshold: float | Literal["best"] | None = None,
-        **params: Any,
+        self, metric: str | Metric, *, threshold: float | None = None, **params: Any
     ) -> Bracket:
         """Return a lower and an upper bound of the exact value of a metric.
 
@@ -185,21 +171,18 @@ class Sketch:
         Parameters
         ----------
         metric
-            ``"auroc"``, ``"openauc"``, ``"partial_openauc"``, ``"fpr_at_tpr"``,
-            ``"ccr_at_fpr"``, ``"acc_times_auroc"``, ``"acc_plus_auroc"``, ``"aurc"``,
-            ``"augrc"``, ``"accuracy"``, and with a threshold ``"osa"``, ``"ccr"``,
-            ``"urr"``, ``"oaa"``, ``"scod_risk"``, ``"f_score"`` with
-            ``average="micro"`` and ``"youden"`` with ``kind="binary"``; or another name
-            that :func:`openset.metrics.get` takes for one of them.
+            One of `auroc`, `openauc`, `partial_openauc`, `fpr_at_tpr`, `ccr_at_fpr`,
+            `acc_times_auroc`, `acc_plus_auroc`, `aurc`, `augrc`, `accuracy`, `osa_best`
+            and `f_score_micro_best`; with a threshold `osa`, `ccr`, `urr`, `oaa`,
+            `scod_risk`, `f_score_micro` and `youden_binary`.
         threshold
-            A sample is accepted iff its knownness is at least this. ``"best"``: the
-            largest value over all thresholds (of OSA, F and Youden's index). The
-            bracket of the SCOD risk holds if any sample is accepted.
+            For metrics at one. The bracket of the SCOD risk holds if any sample is
+            accepted.
         **params
             Parameters of the metric, such as ``fpr=0.01``.
         """
         row = get(metric, caller="Sketch.bracket", argument="metric")
-        return self._bracketed([(row, {**row.params, **params})], threshold)[0]
+        return self._bracketed([with_options(row, params)], threshold)[0]
 
     def brackets(self, threshold: float | None = None) -> dict[str, Bracket]:
         """Return the brackets of the usual metrics, by key.
@@ -207,31 +190,28 @@ class Sketch:
         With a threshold, also those at the threshold; the SCOD risk is left out where
         no sample is accepted.
         """
-        rows = [get(key) for key in _USUAL.split()]
-        all_found = self._bracketed([(row, row.params) for row in rows], None)
-        found = {row.key: one for row, one in zip(rows, all_found, strict=True)}
+        keys = _USUAL.split()
+        of_all = self._bracketed([get(key) for key in keys], None)
+        found = dict(zip(keys, of_all, strict=True))
         for key in _USUAL_AT.split() if threshold is not None else ():
             with suppress(UndefinedMetricError):
                 found[key] = self.bracket(key, threshold=threshold)
         return found
 
     def _bracketed(
-        self, wanted: Sequence[tuple[Metric, Mapping[str, Any]]], threshold: Any
+        self, rows: Sequence[Metric], threshold: float | None
     ) -> list[Bracket]:
-        for row, options in wanted:
-            _need_counted(row, options, threshold)
-        only_known = all(options.get("over") == "known" for _, options in wanted)
+        for row in rows:
+            _need_counted(row, threshold)
+        only_known = all(row.params.get("over") == "known" for row in rows)
         if not (only_known and self.n_known):
             _check.both_sides("Sketch.bracket", self.n_known, self.n_unknown)
-        if isinstance(threshold, Real):
-            return [self._at(row, float(threshold), options) for row, options in wanted]
-        values = [
-            [_value(counts, row, options) for row, options in wanted]
-            for counts in self._orders()
-        ]
+        if threshold is not None:
+            return [self._at(row, float(threshold)) for row in rows]
+        values = [[_value(counts, row) for row in rows] for counts in self._orders()]
         return [
-            _bracket(found, is_exact=self._table is None and row.name not in _AT)
-            for found, (row, _) in zip(zip(*values, strict=True), wanted, strict=True)
+            _bracket(found, is_exact=self._table is None and not row.best_of)
+            for found, row in zip(zip(*values, strict=True), rows, strict=True)
         ]
 
     def _orders(self) -> Iterator[RankingCounts]:
@@ -258,7 +238,7 @@ class Sketch:
             if not split.any():
                 return
 
-    def _at(self, row: Metric, threshold: float, options: Mapping[str, Any]) -> Bracket:
+    def _at(self, row: Metric, threshold: float) -> Bracket:
         """Bracket a metric by its values if none or all of a bin's samples are taken.
 
         It is a quotient of two linear functions of the accepted samples of each kind,
@@ -271,9 +251,7 @@ class Sketch:
         corners = np.array(list(product((0, 1), repeat=3)))
         taken = surely + counts[:, is_open].sum(axis=1) * corners
         if row.name == "scod_risk":
-            alpha = options.get("alpha")
-            weights = (1, 1, 1) if alpha is None else (alpha, alpha, 1 - alpha)
-            taken = taken[taken @ weights > 0]
+            taken = taken[taken.any(axis=1)]
             if not len(taken):
                 msg = "Sketch.bracket: scod_risk is undefined if no sample is accepted"
                 raise UndefinedMetricError(msg)
@@ -288,7 +266,7 @@ class Sketch:
             false_unknown=unknown,
             n_unknown=one[:, 0] * n[2],
         )
-        values = row.function(rates, threshold, **options)
+        values = row.function(rates, threshold, **row.params)
         return _bracket(values, is_exact=not is_open.any())
 
     def _settle(self) -> None:
@@ -305,8 +283,8 @@ class Sketch:
     def _put(self, keys: Ints, counts: Ints, *, is_exact: bool) -> None:
         """Add the bins of a sketch."""
         self._settle()
-        if not is_exact:
-            self._coarsen()
+        if self._table is None and not is_exact:
+            self._make_room(keys[:0])
         for kind, n in enumerate(counts):
             self._add(kind, keys[n > 0], n[n > 0])
 
@@ -326,16 +304,10 @@ class Sketch:
         self._counts[kind, at] += counts
         # The smallest numbers have one key: they are not known to be tied.
         if self._keys.size > _MOST or (np.abs(keys) == 1).any():
-            self._coarsen()
-
-    def _coarsen(self) -> None:
-        """Count by bin from here on."""
-        if self._table is None:
-            self._table = np.zeros((3, 0, 0), np.int64)
-            self._make_room(np.zeros(0, np.int64))
+            self._make_room(keys[:0])
 
     def _make_room(self, pages: Ints) -> None:
-        """Count by the bins for these pages, and those there are."""
+        """Count by bin from here on, with bins for these pages and those there are."""
         keys, counts = self._bins()
         self._pages = np.unique(np.concatenate([pages, keys >> _PAGE]))
         self._row = np.full(_PAGES, -1)
@@ -374,7 +346,7 @@ class Sketch:
     def _bins(self) -> tuple[Ints, Ints]:
         """Return the keys of the occupied bins, ascending, and the counts of each."""
         self._settle()
-        if self._table is None or not self._table.size:
+        if self._table is None:
             return self._keys, self._counts
         page, at = np.nonzero(self._table.any(axis=0))
         last = at << self._dropped
@@ -382,37 +354,28 @@ class Sketch:
         return keys, self._table[:, page, at]
 
 
-def _need_counted(row: Metric, options: Mapping[str, Any], threshold: Any) -> None:
+def _need_counted(row: Metric, threshold: float | None) -> None:
     """Raise unless the counts suffice for the metric, and the threshold suits it."""
     caller, (option, value) = "Sketch.bracket", _VARIANT.get(row.name, ("", None))
-    ranking = _RANKING.split()
-    if row.name not in {*ranking, *_AT} or options.get(option) != value:
-        rule = f"one of {', '.join([*ranking, *_AT])}"
-        remedy = (
-            "F needs average='micro', Youden's index kind='binary'; for others use "
-            "Accumulator, which keeps all scores"
-        )
+    if row.name not in _COUNTED.split() or row.params.get(option) != value:
+        rule = f"one of {_COUNTED.replace(' ', ', ')} (of F micro, of Youden binary)"
+        remedy = "For others use Accumulator, which keeps all scores"
         _check.fail(caller, "metric", rule, repr(row.key), remedy)
-    if row.name in ranking:
-        if threshold is not None:
-            rule = "left out: the metric takes none"
-            _check.fail(caller, "threshold", rule, repr(threshold))
-    elif row.kind == "oracle" or threshold == "best":
-        _check.one_of(caller, "the metric with threshold='best'", row.name, _BEST)
-    else:
+    if row.kind == "threshold":
         _check.threshold(caller, threshold)
+    elif threshold is not None:
+        rule = "left out: the metric takes none"
+        _check.fail(caller, "threshold", rule, repr(threshold))
 
 
-def _value(c: RankingCounts, row: Metric, options: Mapping[str, Any]) -> Any:
+def _value(c: RankingCounts, row: Metric) -> Any:
     if row.name == "accuracy":
         return c.accuracy
     if row.name == "osa":
-        return optimum(c, alpha=options.get("alpha", ALPHA)).value
+        return optimum(c, **row.params).value
     if row.name == "f_score":
         return ratio(2 * c.correct, c.known + c.unknown + c.n_known).max()
-    if row.name == "youden":
-        return (c.known / c.n_known - c.unknown / c.n_unknown).max()
-    return row.function(c, **options)
+    return row.function(c, **row.params)
 
 
 def _bracket(values: Any, *, is_exact: bool) -> Bracket:

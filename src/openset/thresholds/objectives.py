@@ -2,7 +2,6 @@
 
 from fractions import Fraction
 from math import ceil, floor
-from typing import get_args
 
 import numpy as np
 import scipy  # whose parts are imported when first used
@@ -13,7 +12,6 @@ from openset.metrics import Interval
 from openset.metrics.counts import (
     ALPHA,
     Alpha,
-    Prefer,
     best_level,
     ranking_counts,
     weight_of,
@@ -37,10 +35,8 @@ from openset.thresholds.threshold import (
 _MOST_COST = 1e100  # sums and squares of larger ones would overflow
 
 
-def osa(
-    scores: Scores, alpha: Alpha = ALPHA, *, prefer: Prefer = "smallest"
-) -> Threshold:
-    r"""Threshold with the largest open-set accuracy on calibration scores.
+def osa(scores: Scores, alpha: Alpha = ALPHA) -> Threshold:
+    r"""Smallest threshold with the largest open-set accuracy on calibration scores.
 
     .. math:: \theta^* = \arg\max_\theta\; \alpha\,\mathrm{CCR}(\theta)
               + (1 - \alpha)\,\mathrm{URR}(\theta)
@@ -55,9 +51,6 @@ def osa(
     alpha
         Weight of the known samples: the share of known samples you expect in operation.
         ``"counts"`` takes their share in the calibration data.
-    prefer
-        Which optimum to take when there are several: the ``"smallest"`` threshold,
-        the ``"highest"``, or the ``"widest"`` optimal interval.
 
     References
     ----------
@@ -69,18 +62,16 @@ def osa(
     >>> osa(scores).value
     3.0
     """
-    weight = _weight("osa", scores, alpha, prefer)
+    weight = _weight("osa", scores, alpha)
     counts = ranking_counts(scores)
-    best = optimum(counts, alpha=weight, prefer=prefer)
+    best = optimum(counts, alpha=weight)
     rate = Rate("osa", best.value, of_osa(counts.rates(best.threshold), best.alpha))
     weights = {"target": best.alpha, "alpha": best.alpha}
     span = Span(best.low, best.high)
     return _made("osa", scores, best.threshold, span, rate, **weights)
 
 
-def worst_group(
-    scores: Scores, alpha: Alpha = ALPHA, *, prefer: Prefer = "smallest"
-) -> Threshold:
+def worst_group(scores: Scores, alpha: Alpha = ALPHA) -> Threshold:
     r"""Threshold with the smallest loss on the group of unknowns that loses most.
 
     .. math:: \min_\theta \max_g \bigl(\max_t \mathrm{OSA}_g(t)
@@ -95,7 +86,7 @@ def worst_group(
     ----------
     scores
         Known validation samples and surrogate unknowns, with groups.
-    alpha, prefer
+    alpha
         As in :func:`osa`.
 
     Examples
@@ -109,19 +100,16 @@ def worst_group(
     >>> worst_group(scores).value
     4.0
     """
-    weight = float(_weight("worst_group", scores, alpha, prefer))
+    weight = float(_weight("worst_group", scores, alpha))
     table = by_group(scores, weight)
     # Sums of shares round: a trillionth is no difference.
     gain = np.round(-table.regret.max(axis=0), 12)
-    at, start, stop, _ = best_level(table.values, gain, prefer=prefer)
+    at, start = best_level(table.values, gain)
     hardest = int(table.osa[:, at].argmin())
     value, reached = float(table.values[at]), float(table.osa[hardest, at])
     rates = table.rates(ranking_counts(scores).rates(value), value)[hardest]
     rate = Rate("osa of the hardest group", reached, of_osa(rates, weight))
-    span, weights = (
-        _span(table.values, start, stop),
-        {"target": weight, "alpha": weight},
-    )
+    span, weights = _span(table.values, start, at), {"target": weight, "alpha": weight}
     return _made("worst_group", scores, value, span, rate, **weights)
 
 
@@ -132,7 +120,6 @@ def by_cost(
     false_unknown: float = 1.0,
     confusion: float = 1.0,
     alpha: Alpha = ALPHA,
-    prefer: Prefer = "smallest",
 ) -> Threshold:
     r"""Threshold whose decisions have the lowest mean cost.
 
@@ -153,7 +140,7 @@ def by_cost(
         Cost :math:`c_f` of rejecting a known sample, whatever its predicted class.
     confusion
         Cost :math:`c_c` of accepting a known sample with the wrong class.
-    alpha, prefer
+    alpha
         As in :func:`osa`.
 
     Examples
@@ -167,7 +154,7 @@ def by_cost(
     >>> by_cost(scores, missed_unknown=0.5).value
     1.0
     """
-    weight = _weight("by_cost", scores, alpha, prefer)
+    weight = _weight("by_cost", scores, alpha)
     costs = {
         "missed_unknown": missed_unknown,
         "false_unknown": false_unknown,
@@ -183,12 +170,12 @@ def by_cost(
     saved = whole_gain(
         c, of_known * wrong, -of_unknown * missed, of_known * (false - wrong)
     )
-    at, start, stop, _ = best_level(c.values, saved, prefer=prefer)
+    at, start = best_level(c.values, saved)
     n_accepted, n_correct = int(c.known[at]), int(c.correct[at])
     least = of_known * (c.n_known - n_accepted) * false
     least += of_known * (n_accepted - n_correct) * wrong
     least += of_unknown * int(c.unknown[at]) * missed
-    value, span = float(c.values[at]), _span(c.values, start, stop)
+    value, span = float(c.values[at]), _span(c.values, start, at)
     rate = Rate("cost", float(least), None)
     return _made("by_cost", scores, value, span, rate, alpha=float(weight))
 
@@ -225,7 +212,7 @@ def at_fpr(scores: Scores, fpr: float = 0.05) -> Threshold:
             "which no threshold rejects"
         )
         _check.fail(caller, "fpr", rule, fpr)
-    span = _span(counts.values, level, level + 1)
+    span = _span(counts.values, level, level)
     reached = _share("fpr", int(counts.unknown[level]), scores.n_unknown)
     return _made("at_fpr", scores, span.high, span, reached, target=float(fpr))
 
@@ -252,7 +239,7 @@ def at_tpr(scores: Scores, tpr: float = 0.95) -> Threshold:
     _check.some_known(caller, scores.n_known)
     counts = ranking_counts(scores)
     level = int(np.searchsorted(counts.known, ceil(rate * scores.n_known)))
-    span = _span(counts.values, level, level + 1)
+    span = _span(counts.values, level, level)
     reached = _share("tpr", int(counts.known[level]), scores.n_known)
     return _made("at_tpr", scores, span.high, span, reached, target=float(tpr))
 
@@ -313,32 +300,31 @@ def conformal(
         # The probability falls with the rank: count those that still hold.
         holds = beta.cdf(error_rate, ranks, n + 1 - ranks) >= confidence
         rank = int(np.count_nonzero(holds))
-    start = stop = counts.values.size
+    start = last = counts.values.size
     interval = None
     if rank:
         start = int(np.searchsorted(counts.known, n + 1 - rank))
-        stop = int(np.searchsorted(counts.known, counts.known[start], side="right"))
+        last = int(np.searchsorted(counts.known, counts.known[start], "right")) - 1
         ends = beta.ppf(
             [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], rank, n + 1 - rank
         )
         interval = Interval(float(ends[0]), float(ends[1]), CONFIDENCE, "Beta")
-    span = _span(counts.values, start, stop)
+    span = _span(counts.values, start, last)
     # What a new known sample meets on average (ties only lower it).
     rate = Rate("false_unknown", rank / (n + 1), interval)
     return _made("conformal", scores, span.high, span, rate, target=float(error_rate))
 
 
-def _weight(name: str, scores: Scores, alpha: Alpha, prefer: Prefer) -> Fraction:
+def _weight(name: str, scores: Scores, alpha: Alpha) -> Fraction:
     """Check the arguments of objectives that weigh both sides; return the weight."""
     caller = f"thresholds.{name}"
     need_both_sides(caller, scores)
-    _check.one_of(caller, "prefer", prefer, get_args(Prefer))
     return weight_of(caller, alpha, scores.n_known, scores.n_unknown)
 
 
-def _span(values: Floats, start: int, stop: int) -> Span:
-    """Return the thresholds that accept levels ``start`` to ``stop - 1``."""
-    high, low = np.append(values, -np.inf)[[start, min(stop, values.size)]].tolist()
+def _span(values: Floats, first: int, last: int) -> Span:
+    """Return the thresholds that accept as many levels as one of these."""
+    high, low = np.append(values, -np.inf)[[first, min(last + 1, values.size)]].tolist()
     return Span(low, high)
 
 

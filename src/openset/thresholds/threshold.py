@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass
-from math import isinf, sqrt
+from math import sqrt
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset._types import UNKNOWN, ArtefactError
 from openset.metrics import Interval, Rates
+from openset.metrics.evaluation import without_infinity
 from openset.metrics.intervals import wilson
 from openset.scores import Scores
 from openset.thresholds.fingerprint import Fingerprint
@@ -225,13 +226,6 @@ def of_osa(rates: Rates, alpha: float, level: float = CONFIDENCE) -> Interval:
         up += (weight * (one.high - share)) ** 2
     low, high = max(value - sqrt(down), 0.0), min(value + sqrt(up), 1.0)
     return Interval(low, high, level, "Wilson, summed")
-
-
-def without_infinity(value: Any) -> Any:
-    """Replace ±inf, which JSON lacks, by text."""
-    if isinstance(value, dict):
-        return {name: without_infinity(one) for name, one in value.items()}
-    return str(value) if isinstance(value, float) and isinf(value) else value
 
 
 def _number(value: Any) -> float | None:

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
+from openset.metrics.evaluation import without_infinity
 from openset.scores import Scores, need_scores
 from openset.thresholds import Prevalence
-from openset.thresholds.threshold import without_infinity
 
 NEXT = {
     "unknown classes": "Look at the rejected samples: label those of new classes and "

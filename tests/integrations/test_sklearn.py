@@ -154,10 +154,13 @@ REFUSED = {
     "cv must be an integer >= 2, got 1": {"cv": 1},
     "cv must be an integer >= 2, got .*list": {"cv": [0]},
     "objective must be one of": {"objective": "best"},
-    "one of alpha, .* for objective='osa', got 'fpr'": {
+    "an option of osa must be one of 'alpha', got 'fpr'": {
         "objective_params": {"fpr": 0.1}
     },
-    "for objective='at_fpr', got 'alpha'": {"objective": "at_fpr", "alpha": 0.5},
+    "an option of at_fpr must be one of 'fpr', got 'alpha'": {
+        "objective": "at_fpr",
+        "alpha": 0.5,
+    },
     "estimator must be a classifier with predict_proba, .* got LinearRegression": {
         "estimator": LinearRegression()
     },
@@ -335,7 +338,7 @@ def test_evaluate_counts_every_other_label_as_unknown():
     both = np.concatenate([fresh, other])
     labels = np.concatenate([NAMES[truth], ["eel"] * 15, ["fox"] * 15])
     found = model.evaluate(both, labels)
-    assert (found.n_known, found.n_unknown) == (90, 30)
+    assert (found.scores.n_known, found.scores.n_unknown) == (90, 30)
     decided = model.predict(both)
     is_known = np.isin(labels, NAMES)
     assert found["ccr"] == np.mean(decided[is_known] == labels[is_known])

@@ -53,7 +53,7 @@ def test_osa_is_the_best_of_all_candidates_and_its_interval_is_all_of_it(made, a
     assert low < found.value <= high or found.value == low == -np.inf
     inside = [v for v in values if low < v <= high]
     assert set(inside) <= set(optimal)
-    below = [v for v in values if v <= low]
+    below = [v for v in values if v <= low < found.value]
     assert not below or osa_of(made, max(below), weight) < best
 
 
@@ -112,9 +112,6 @@ def test_by_cost_equals_an_exhaustive_search(made, alpha, missed, false, wrong):
     found = thresholds.by_cost(made, **prices, alpha=alpha)
     assert found.value == min(v for v, value in costs.items() if value == least)
     assert found.rate.value == pytest.approx(float(least), abs=1e-9)
-    share = float(weight)
-    expected = thresholds.at_prevalence(found.rates(made), 1 - share, **prices).cost
-    assert expected == pytest.approx(float(least), abs=1e-9)
 
 
 @given(scores(), ALPHAS)

@@ -170,7 +170,7 @@ def test_bad_calibration_data_are_named(fitted):
             warnings.simplefilter("ignore")
             with pytest.raises(ValueError, match=f"(?s)(calibrate|score): .*{words}"):
                 Rejector.calibrate(detector, **PARTS | arguments)
-    with pytest.raises(TypeError, match="an option must be one of alpha"):
+    with pytest.raises(ValueError, match="an option of osa must be one of"):
         Rejector.calibrate(fitted, **PARTS, fpr=0.1)
     with pytest.raises(TypeError, match="fitted must be a fitted detector, or a Ch"):
         Rejector.calibrate(detectors.MSP(), **PARTS)

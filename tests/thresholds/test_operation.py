@@ -24,7 +24,6 @@ def test_an_operation_agrees_with_the_metrics(alpha):
     assert done.interval == of_osa(done.threshold.rates(TEST), alpha)
     assert done.best.urr == metrics.urr(TEST, best.threshold)
     assert (done.curve.alpha, done.curve.osa.max()) == (alpha, approx(best.value))
-    assert done.operational.threshold == value
     for row in done.groups:
         part = TEST.take(~TEST.is_unknown | (TEST.groups == row["group"]))
         span = of_osa(done.threshold.rates(part), alpha)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
 
-from openset import Scores, UndefinedMetricError, thresholds
+from openset import UndefinedMetricError
 from openset.metrics import Rates
 from openset.metrics.intervals import wilson
 from openset.thresholds import at_prevalence, prevalence
@@ -24,17 +24,12 @@ RATES = Rates(
 def test_expectations_are_shares_of_samples():
     """Of 100 000 samples 5 000 are unknown: counted in whole samples."""
     known, unknown = 95_000, 5_000
-    found = at_prevalence(RATES, 0.05, missed_unknown=10, false_unknown=2, confusion=3)
+    found = at_prevalence(RATES, 0.05)
     false_unknown, hits = known // 50, unknown * 9 // 10
     assert found.rejected == approx((false_unknown + hits) / 100_000)
     assert found.unknown_precision == approx(hits / (hits + false_unknown))
     right, accepted = known * 475 // 500, known * 49 // 50 + unknown // 10
     assert found.accepted_precision == approx(right / accepted)
-    cost = 10 * 500 + 2 * false_unknown + 3 * known * 15 // 500
-    assert found.cost == approx(cost / 100_000)
-    # Unless prices are given, it is the share of wrong decisions.
-    wrong = 500 + false_unknown + known * 15 // 500
-    assert at_prevalence(RATES, 0.05).cost == approx(wrong / 100_000)
 
 
 def test_where_nothing_is_rejected_or_accepted_there_is_no_precision():
@@ -157,21 +152,3 @@ def test_bad_counts_are_named():
     for level in (0, 1, 1.5):
         with pytest.raises(ValueError, match=r"^thresholds.prevalence: level must be"):
             prevalence(5, 100, RATES, level=level)
-
-
-def test_the_report_of_a_threshold_has_its_rates_and_says_what_they_mean():
-    rng = np.random.default_rng(0)
-    labels = np.repeat([0, -1], [200, 100])
-    scores = Scores(
-        labels=labels,
-        predicted=rng.integers(0, 2, 300),
-        known=rng.normal(size=300) + 3 * (labels == 0),
-    )
-    threshold = thresholds.osa(scores)
-    made = thresholds.report(scores, threshold)
-    assert made.rates == threshold.rates(scores)
-    precise = [at_prevalence(made.rates, p).unknown_precision for p in (0.01, 0.1)]
-    assert dict(made.summary)["unknowns among rejected"] == (
-        f"{precise[0]:.0%} if 1% of all samples are unknown, {precise[1]:.0%} if 10% "
-        "of all samples are unknown, for unknowns like those of the calibration"
-    )

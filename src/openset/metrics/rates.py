@@ -1,6 +1,6 @@
 """`Rates`: how many samples a threshold accepts and rejects, and their shares."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
@@ -45,10 +45,6 @@ class Rates:
         """Count the decisions of a threshold: accepted iff ``known >= threshold``."""
         need_scores("Rates.at", scores)
         return cls.of(scores, scores.known >= _check.threshold("Rates.at", threshold))
-
-    def against(self, *, n_unknown: int, n_rejected_unknown: int) -> Self:
-        """Return rates of the same known samples with another group of unknown ones."""
-        return replace(self, n_unknown=n_unknown, n_rejected_unknown=n_rejected_unknown)
 
     @property
     def n_rejected(self) -> int:

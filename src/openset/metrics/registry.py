@@ -323,7 +323,11 @@ def get(
     if isinstance(name, str) and ":" in name:
         first, _, options = name.partition(":")
         if "=" in options:
-            return _with_text(get(first, caller=caller, argument=argument), options)
+            of = get(first, caller=caller, argument=argument)
+            row = with_options(of, options_of(options))
+            label = f"{of.name.replace('_', ' ')}, {options}"
+            named: Any = {"key": f"{of.name}:{options}", "label": label, "short": label}
+            return replace(row, variance=None, aliases=(), **named)
         found = _TABLE.find(name, caller=caller, argument=argument)
         register(found)
         return found
@@ -355,18 +359,22 @@ def with_options(row: Metric, given: Mapping[str, Any]) -> Metric:
     return replace(row, params={**row.params, **given})
 
 
-def _with_text(row: Metric, text: str) -> Metric:
-    """Return a row with options as text: ``name=value,...``."""
-    given: dict[str, Any] = {}
-    for part in text.split(","):
+def options_of(text: str) -> dict[str, Any]:
+    """Read options as text.
+
+    Examples
+    --------
+    >>> options_of("fpr=0.05,positive=known"), options_of("")
+    ({'fpr': 0.05, 'positive': 'known'}, {})
+    """
+    found: dict[str, Any] = {}
+    for part in text.split(",") if text else ():
         name, _, value = part.partition("=")
         try:
-            given[name] = float(value)
+            found[name] = float(value)
         except ValueError:
-            given[name] = value
-    label = f"{row.name.replace('_', ' ')}, {text}"
-    found = replace(with_options(row, given), key=f"{row.name}:{text}", label=label)
-    return replace(found, short=label, variance=None, aliases=())
+            found[name] = value
+    return found
 
 
 def sections(keys: Iterable[str]) -> dict[str, list[Metric]]:

@@ -271,11 +271,8 @@ class Rejector(Tables):
                 bad[new] = True
                 continue
             known[~bad], predicted[~bad] = scores.known, scores.predicted
-            labels[~bad] = (
-                self.threshold.decide(scores)
-                if threshold is None
-                else scores.decided(threshold)
-            )
+            at = self.threshold.value if threshold is None else threshold
+            labels[~bad] = scores.decided(at)
             break
         sets = None
         if self.sets is not None:

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from openset import _check
 from openset.metrics.counts import Alpha
+from openset.metrics.registry import options_of
 from openset.scores import Scores
 from openset.thresholds import objectives as ways
 from openset.thresholds.threshold import Threshold
@@ -95,20 +96,7 @@ def check_options(
     name, _, text = str(objective).partition(":")
     _check.one_of(caller, "objective", name, objectives())
     accepted = [*inspect.signature(getattr(ways, name)).parameters][1:]
-    given = dict(options)
-    for part in text.split(",") if text else []:
-        option, _, value = part.partition("=")
-        given[option] = _number_or_word(value)
+    given = {**options, **options_of(text)}
     for option in given:
-        if option not in accepted:
-            rule = f"one of {', '.join(accepted)} for objective={name!r}"
-            near = _check.near(option, accepted)
-            _check.fail(caller, "an option", rule, repr(option), near, TypeError)
+        _check.one_of(caller, f"an option of {name}", option, accepted)
     return name, given
-
-
-def _number_or_word(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text

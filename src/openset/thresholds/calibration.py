@@ -113,11 +113,6 @@ class Report:
         return worst["group"]
 
     @property
-    def synthetic(self) -> tuple[str, ...]:
-        """The groups that are synthetic."""
-        return tuple(row["group"] for row in self.groups if is_synthetic(row["group"]))
-
-    @property
     def summary(self) -> Iterator[tuple[str, str]]:
         """The report as names and values, without groups and cautions."""
         rate, rates, weight = self.threshold.rate, self.rates, f"alpha {self.alpha:g}"
@@ -253,9 +248,7 @@ def report(
 
 
 def _rows(table: ByGroup, rates: Rates, threshold: float) -> Iterator[dict[str, Any]]:
-    best = table.osa.max(axis=1).tolist()
-    of_groups = table.rates(rates, threshold)
-    for name, of_group, most in zip(table.names, of_groups, best, strict=True):
+    for name, of_group, most in table.rows(rates, threshold):
         osa = of_group.osa(table.alpha)
         yield {
             "group": name,

@@ -1,7 +1,7 @@
 """Fingerprints of samples, to find calibration samples in a test set."""
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,18 +17,27 @@ _ALL = 2**64 - 1
 Hashes = NDArray[np.uint64]
 
 
-class Side(NamedTuple):
+@dataclass(frozen=True)
+class Side:
     """The known, or the unknown, samples: their smallest distinct hashes.
 
     `limit` is the largest hash that would be kept, `twins` the share of rows that occur
     more than once, as rounded scores do. Rows that more than 1 % of the samples have
     (saturated scores) do not count in `twins`: there are few of them among the distinct
-    rows.
+    rows. Hashes are hexadecimal texts, of 16 digits each.
     """
 
-    hashes: tuple[int, ...]
-    limit: int
+    hashes: str = field(repr=False)  # thousands of digits
+    limit: str
     twins: float
+
+    def __post_init__(self) -> None:
+        self.kept()  # raises unless these are such texts
+        int(self.limit, 16)
+
+    def kept(self) -> Hashes:
+        """Return the hashes as numbers."""
+        return np.frombuffer(bytes.fromhex(self.hashes), ">u8").astype(np.uint64)
 
     @classmethod
     def of(cls, rows: Hashes) -> Self:
@@ -40,12 +49,12 @@ class Side(NamedTuple):
         if distinct.size > _KEPT:
             distinct = distinct[:_KEPT]
             limit = int(distinct[-1])
-        return cls(tuple(distinct.tolist()), limit, twins)
+        return cls(distinct.astype(">u8").tobytes().hex(), f"{limit:016x}", twins)
 
     def shared(self, rows: Hashes) -> float:
         """Estimate the share of distinct rows in common, beyond chance."""
-        distinct, twins = _under(rows, self.limit)
-        mine = np.array(self.hashes, dtype=np.uint64)
+        distinct, twins = _under(rows, int(self.limit, 16))
+        mine = self.kept()
         both = np.intersect1d(mine, distinct, assume_unique=True).size
         if both < _FEWEST:
             return 0.0
@@ -67,16 +76,15 @@ class Fingerprint:
     """
 
     n: int
-    total: int
-    sides: tuple[Side, Side] = field(repr=False)  # thousands of digits
+    total: str
+    sides: tuple[Side, Side]
 
     @classmethod
     def of(cls, scores: Scores) -> Self:
         """Compute the fingerprint of scores."""
-        rows = _row_hashes(scores)
-        known, unknown = rows[~scores.is_unknown], rows[scores.is_unknown]
-        sides = Side.of(known), Side.of(unknown)
-        return cls(rows.size, int(rows.sum(dtype=np.uint64)), sides)
+        rows, is_unknown = _row_hashes(scores), scores.is_unknown
+        sides = Side.of(rows[~is_unknown]), Side.of(rows[is_unknown])
+        return cls(rows.size, _sum(rows), sides)
 
     def shared(self, scores: Scores) -> float:
         """Estimate the share of rows in common beyond chance, from 0 to 1.
@@ -86,41 +94,26 @@ class Fingerprint:
         different samples are equal about as often as that. Known and unknown samples
         are compared apart; the larger share counts.
         """
-        rows = _row_hashes(scores)
-        is_same = rows.size == self.n and int(rows.sum(dtype=np.uint64)) == self.total
+        rows, is_unknown = _row_hashes(scores), scores.is_unknown
+        is_same = (rows.size, _sum(rows)) == (self.n, self.total)
         if is_same and self.n >= _FEWEST:  # no share of chance explains that
             return 1.0
         known, unknown = self.sides
-        is_unknown = scores.is_unknown
         return max(known.shared(rows[~is_unknown]), unknown.shared(rows[is_unknown]))
 
     def is_of(self, scores: Scores) -> bool:
         """Whether the scores share more rows with these than chance explains."""
         return self.shared(scores) > _SHARED
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON, hashes as one hexadecimal text."""
-        sides = [
-            {
-                "hashes": "".join(f"{one:016x}" for one in side.hashes),
-                "limit": f"{side.limit:016x}",
-                "twins": side.twins,
-            }
-            for side in self.sides
-        ]
-        return {"n": self.n, "total": f"{self.total:016x}", "sides": sides}
-
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
-        """Read what :meth:`to_dict` returned."""
-        known, unknown = map(_read_side, document["sides"])
-        return cls(int(document["n"]), int(document["total"], 16), (known, unknown))
+        """Read what `dataclasses.asdict` made."""
+        known, unknown = (Side(**one) for one in document["sides"])
+        return cls(int(document["n"]), str(document["total"]), (known, unknown))
 
 
-def _read_side(document: dict[str, Any]) -> Side:
-    text = document["hashes"]
-    hashes = tuple(int(text[i : i + 16], 16) for i in range(0, len(text), 16))
-    return Side(hashes, int(document["limit"], 16), float(document["twins"]))
+def _sum(rows: Hashes) -> str:
+    return f"{int(rows.sum(dtype=np.uint64)):016x}"
 
 
 def _row_hashes(scores: Scores) -> Hashes:

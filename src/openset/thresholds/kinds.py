@@ -4,7 +4,8 @@ A group of unknowns is what the user says it is. Synthetic ones are kinds only i
 are no others.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import hypot, sqrt
 
 import numpy as np
@@ -59,9 +60,16 @@ class ByGroup:
         level = int(np.searchsorted(-self.values, -threshold, side="right")) - 1
         rejected = np.round(self.urr[:, level] * self.n).astype(int).tolist()
         return [
-            rates.against(n_unknown=n, n_rejected_unknown=r)
+            replace(rates, n_unknown=n, n_rejected_unknown=r)
             for n, r in zip(self.n.tolist(), rejected, strict=True)
         ]
+
+    def rows(
+        self, rates: Rates, threshold: float
+    ) -> Iterator[tuple[str, Rates, float]]:
+        """Yield the name of each group, its rates, and its best open-set accuracy."""
+        best = self.osa.max(axis=1).tolist()
+        return zip(self.names, self.rates(rates, threshold), best, strict=True)
 
     @property
     def kinds(self) -> list[int]:

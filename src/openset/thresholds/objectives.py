@@ -244,9 +244,7 @@ def at_tpr(scores: Scores, tpr: float = 0.95) -> Threshold:
     return _made("at_tpr", scores, span.high, span, reached, target=float(tpr))
 
 
-def conformal(
-    scores: Scores, error_rate: float = 0.05, *, confidence: float | None = None
-) -> Threshold:
+def conformal(scores: Scores, error_rate: float = 0.05) -> Threshold:
     r"""Threshold that rejects a new known sample with probability at most `error_rate`.
 
     .. math:: \theta = k_{(r)}, \quad r = \lfloor \epsilon\,(n + 1) \rfloor
@@ -258,22 +256,20 @@ def conformal(
     known samples (r = 0) the bound can only be kept by accepting everything: the
     threshold is -inf.
 
+    The bound is for the average over calibration sets. The interval of the rate says
+    what this one may reject: it is distributed as
+    :math:`\mathrm{Beta}(r, n + 1 - r)`.
+
     Parameters
     ----------
     scores
         Calibration scores; only the known samples count.
     error_rate
         Largest share of known samples to reject, at most 0.5.
-    confidence
-        The bound above is for the average over calibration sets. Given a confidence,
-        the rate of *this* threshold is at most `error_rate` with that probability over
-        calibration sets: r is the largest with
-        :math:`P(\mathrm{Beta}(r, n + 1 - r) \le \epsilon) \ge` confidence.
 
     References
     ----------
-    Vovk, Gammerman and Shafer, "Algorithmic learning in a random world", 2005; Vovk,
-    "Conditional validity of inductive conformal predictors", ACML 2012.
+    Vovk, Gammerman and Shafer, "Algorithmic learning in a random world", 2005.
 
     Examples
     --------
@@ -292,23 +288,16 @@ def conformal(
     # 0.95 would be read as "95 % accepted" by half of the readers: refuse to guess.
     _check.number(caller, "error_rate", error_rate, low=0, high=0.5)
     _check.some_known(caller, scores.n_known)
-    n, beta, counts = scores.n_known, scipy.stats.beta, ranking_counts(scores)
+    n, counts = scores.n_known, ranking_counts(scores)
     rank = floor(_check.fraction(error_rate) * (n + 1))
-    if confidence is not None:
-        _check.open_unit(caller, "confidence", confidence)
-        ranks = np.arange(1, n + 1)
-        # The probability falls with the rank: count those that still hold.
-        holds = beta.cdf(error_rate, ranks, n + 1 - ranks) >= confidence
-        rank = int(np.count_nonzero(holds))
     start = last = counts.values.size
     interval = None
     if rank:
         start = int(np.searchsorted(counts.known, n + 1 - rank))
         last = int(np.searchsorted(counts.known, counts.known[start], "right")) - 1
-        ends = beta.ppf(
-            [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], rank, n + 1 - rank
-        )
-        interval = Interval(float(ends[0]), float(ends[1]), CONFIDENCE, "Beta")
+        tails = [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2]
+        low, high = scipy.stats.beta.ppf(tails, rank, n + 1 - rank).tolist()
+        interval = Interval(low, high, CONFIDENCE, "Beta")
     span = _span(counts.values, start, last)
     # What a new known sample meets on average (ties only lower it).
     rate = Rate("false_unknown", rank / (n + 1), interval)

@@ -9,8 +9,8 @@ from openset.metrics import Interval, OSACurve, Rates, osa_curve
 from openset.metrics.counts import ALPHA, Alpha, ranking_counts, weight_of
 from openset.metrics.curves import optimum
 from openset.scores import Scores, need_both_sides
-from openset.thresholds.by_name import Objective, choose_by
 from openset.thresholds.kinds import by_group
+from openset.thresholds.objectives import osa
 from openset.thresholds.threshold import CONFIDENCE, Threshold, of_osa
 
 
@@ -31,8 +31,8 @@ class Operation:
     `oracle` is the best that any threshold achieves on the same test samples, and `gap`
     the difference between the two. `alpha_calibration` and `alpha_test` are the weights
     of the known samples used to choose and to report. `groups` has one row per group of
-    unknowns. `curve` holds all thresholds (plot ``osa`` over ``urr``); `operational`
-    and `best` are the points of this threshold and of the oracle.
+    unknowns. `curve` holds all thresholds (plot ``osa`` over ``urr``), `best` is the
+    point of the oracle on it.
     """
 
     threshold: Threshold
@@ -44,7 +44,6 @@ class Operation:
     alpha_test: float
     ccr: float
     urr: float
-    operational: Point
     best: Point
     curve: OSACurve
     groups: tuple[dict[str, Any], ...]
@@ -69,13 +68,11 @@ def operate(
     calibration: Scores | Threshold,
     test: Scores,
     *,
-    objective: Objective = "osa",
     alpha: Alpha | None = None,
     alpha_test: Alpha | None = None,
     level: float = CONFIDENCE,
-    **options: Any,
 ) -> Operation:
-    r"""Choose a threshold on calibration scores and apply it to the test scores.
+    r"""Apply a threshold that was chosen on calibration scores to the test scores.
 
     .. math:: \mathrm{OOSA} = \mathrm{OSA}_{\text{test}}(\theta^*_{\text{calibration}})
 
@@ -85,11 +82,10 @@ def operate(
     Parameters
     ----------
     calibration
-        Known validation samples and surrogate unknowns, or a threshold chosen on them.
+        A threshold, or known validation samples and surrogate unknowns: :func:`osa`
+        chooses on them.
     test
         Scores of the same detector on other samples.
-    objective
-        One of :func:`objectives`, or a function from scores to a threshold.
     alpha
         Weight of the known samples, to choose and to report; by default that of the
         threshold, else 0.5. ``"counts"``: the share of known samples in each of the two
@@ -98,8 +94,6 @@ def operate(
         Weight to report with, where it differs from `alpha`.
     level
         Confidence level of the intervals.
-    **options
-        Passed to the objective.
 
     References
     ----------
@@ -123,9 +117,7 @@ def operate(
     need_both_sides(caller, test)
     threshold = calibration
     if not isinstance(threshold, Threshold):
-        threshold = choose_by(
-            objective, threshold, caller=caller, alpha=alpha, options=options
-        )
+        threshold = osa(threshold, ALPHA if alpha is None else alpha)
     threshold.check_disjoint(test, caller=caller)
     given = (alpha_test, alpha, threshold.alpha, ALPHA)
     weight = next(one for one in given if one is not None)
@@ -145,7 +137,6 @@ def operate(
         alpha_test=share,
         ccr=rates.ccr,
         urr=rates.urr,
-        operational=Point(rates.urr, oosa, threshold.value),
         best=Point(counts.rates(best.threshold).urr, best.value, best.threshold),
         curve=osa_curve(test, alpha=share),
         groups=tuple(_of_groups(test, threshold, rates, share, level)),
@@ -156,13 +147,7 @@ def _of_groups(
     test: Scores, threshold: Threshold, rates: Rates, alpha: float, level: float
 ) -> Iterator[dict[str, Any]]:
     table = by_group(test, alpha)
-    found = zip(
-        table.names,
-        table.rates(rates, threshold.value),
-        table.osa.max(axis=1).tolist(),
-        strict=True,
-    )
-    for name, of_group, oracle in found:
+    for name, of_group, oracle in table.rows(rates, threshold.value):
         oosa, interval = of_group.osa(alpha), of_osa(of_group, alpha, level)
         yield {
             "group": name,

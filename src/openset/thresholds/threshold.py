@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check
-from openset._types import UNKNOWN, ArtefactError
+from openset._types import ArtefactError
 from openset.metrics import Interval, Rates
 from openset.metrics.evaluation import without_infinity
 from openset.metrics.intervals import wilson
@@ -135,10 +135,6 @@ class Threshold:
         """Return a mask of the samples that are accepted as known."""
         return scores.known >= self.value
 
-    def decide(self, scores: Scores) -> NDArray[np.int64]:
-        """Return the predicted class where accepted, else -1."""
-        return np.where(self.accepts(scores), scores.predicted, UNKNOWN)
-
     def rates(self, scores: Scores) -> Rates:
         """Count the decisions on labelled scores: CCR, URR and the like."""
         return Rates.of(scores, self.accepts(scores))
@@ -153,26 +149,18 @@ class Threshold:
         have a duplicate, only the very same set is recognised, in any order; where they
         come from another detector, nothing is.
         """
-        if self.fingerprint is None or not self.fingerprint.is_of(scores):
-            return
-        share = self.fingerprint.shared(scores)
-        _check.fail(
-            caller,
-            "test scores",
-            "other samples than those the threshold was chosen on",
-            f"about {share:.0%} of them in common",
-            "Split the data first: a threshold chosen on the test set gives the "
-            "oracle, metrics.osa_optimum",
-        )
+        if self.fingerprint is not None and self.fingerprint.is_of(scores):
+            rule = "other samples than those the threshold was chosen on"
+            got = f"about {self.fingerprint.shared(scores):.0%} of them in common"
+            remedy = "A threshold chosen on the test set gives the oracle: split first"
+            _check.fail(caller, "test scores", rule, got, remedy)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; ±inf become text."""
-        plain = asdict(self) | {
-            "n": self.n._asdict(),
-            "interval": self.interval._asdict(),
-            "fingerprint": self.fingerprint and self.fingerprint.to_dict(),
-        }
-        return without_infinity(plain)
+        plain = asdict(self)
+        return without_infinity(
+            plain | {"n": self.n._asdict(), "interval": self.interval._asdict()}
+        )
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:

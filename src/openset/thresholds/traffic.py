@@ -17,25 +17,17 @@ class Expected:
 
     `rejected` is the share of all samples that are rejected; `unknown_precision` the
     share of these that are unknown; `accepted_precision` the share of the accepted ones
-    that are known and of the right class; `cost` the mean cost of a decision. A
-    precision is None where nothing is rejected, or accepted.
+    that are known and of the right class. A precision is None where nothing is
+    rejected, or accepted.
     """
 
     prevalence: float
     rejected: float
     unknown_precision: float | None
     accepted_precision: float | None
-    cost: float
 
 
-def at_prevalence(
-    rates: Rates,
-    prevalence: float,
-    *,
-    missed_unknown: float = 1.0,
-    false_unknown: float = 1.0,
-    confusion: float = 1.0,
-) -> Expected:
+def at_prevalence(rates: Rates, prevalence: float) -> Expected:
     r"""Return what to expect if a share π of the samples is unknown.
 
     .. math:: P(\text{unknown} \mid \text{rejected}) = \frac{\pi\,\mathrm{URR}}
@@ -50,8 +42,6 @@ def at_prevalence(
         ``rejector.report.rates``.
     prevalence
         The share π of unknown samples.
-    missed_unknown, false_unknown, confusion
-        Costs, as in :func:`by_cost`.
 
     Examples
     --------
@@ -71,17 +61,14 @@ def at_prevalence(
     """
     caller = "thresholds.at_prevalence"
     share = float(_check.rate(caller, "prevalence", prevalence))
-    unknown, known = share * rates.urr, (1 - share) * (1 - rates.tpr)
-    rejected = unknown + known
+    unknown = share * rates.urr
+    rejected = unknown + (1 - share) * (1 - rates.tpr)
     accepted = (1 - share) * rates.tpr + share * (1 - rates.urr)
     return Expected(
         prevalence=share,
         rejected=rejected,
         unknown_precision=unknown / rejected if rejected > 0 else None,
         accepted_precision=(1 - share) * rates.ccr / accepted if accepted > 0 else None,
-        cost=share * (1 - rates.urr) * missed_unknown
-        + known * false_unknown
-        + (1 - share) * (rates.tpr - rates.ccr) * confusion,
     )
 
 

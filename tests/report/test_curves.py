@@ -82,10 +82,11 @@ def test_osa_over_urr_marks_what_operate_reports():
     chosen = {"msp": scores(2)}
     shown = report.osa_over_urr(chosen, thresholds=done.threshold)
     frame = shown.to_frame().groupby("kind")[["urr", "osa"]]
-    np.testing.assert_array_equal(frame.get_group("curve")["osa"], done.curve.osa)
+    curve, best = metrics.osa_curve(scores(2)), metrics.osa_optimum(scores(2))
+    np.testing.assert_array_equal(frame.get_group("curve")["osa"], curve.osa)
     found = {kind: frame.get_group(kind).to_numpy().tolist() for kind in frame.groups}
     assert found["operational"] == [[done.urr, pytest.approx(done.oosa)]]
-    assert found["best"] == [[done.best.urr, done.oracle]]
+    assert found["best"] == [[metrics.urr(scores(2), best.threshold), done.oracle]]
     assert shown.brief.header[1] == "OSA (α = 0.5) in use"
     by_name = report.osa_over_urr(chosen, thresholds={"msp": done.threshold.value})
     np.testing.assert_array_equal(by_name.columns["osa"], shown.columns["osa"])

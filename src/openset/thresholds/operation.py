@@ -5,22 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from openset import _check
-from openset.metrics import Interval, OSACurve, Rates, osa_curve
-from openset.metrics.counts import ALPHA, Alpha, ranking_counts, weight_of
-from openset.metrics.curves import optimum
+from openset.metrics import Interval, Rates, osa_optimum
+from openset.metrics.counts import ALPHA, Alpha, weight_of
 from openset.scores import Scores, need_both_sides
 from openset.thresholds.kinds import by_group
 from openset.thresholds.objectives import osa
 from openset.thresholds.threshold import CONFIDENCE, Threshold, of_osa
-
-
-@dataclass(frozen=True)
-class Point:
-    """A point on the curve of open-set accuracy over unknown rejection rate."""
-
-    urr: float
-    osa: float
-    threshold: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +21,7 @@ class Operation:
     `oracle` is the best that any threshold achieves on the same test samples, and `gap`
     the difference between the two. `alpha_calibration` and `alpha_test` are the weights
     of the known samples used to choose and to report. `groups` has one row per group of
-    unknowns. `curve` holds all thresholds (plot ``osa`` over ``urr``), `best` is the
-    point of the oracle on it.
+    unknowns.
     """
 
     threshold: Threshold
@@ -44,8 +33,6 @@ class Operation:
     alpha_test: float
     ccr: float
     urr: float
-    best: Point
-    curve: OSACurve
     groups: tuple[dict[str, Any], ...]
 
     def __repr__(self) -> str:
@@ -56,7 +43,7 @@ class Operation:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the numbers, without the curve."""
+        """Return the numbers."""
         ends = {"low": self.interval.low, "high": self.interval.high}
         names = ["oracle", "gap", "alpha_calibration", "alpha_test", "ccr", "urr"]
         rest = {name: getattr(self, name) for name in names}
@@ -123,22 +110,18 @@ def operate(
     weight = next(one for one in given if one is not None)
     share = float(weight_of(caller, weight, test.n_known, test.n_unknown))
     rates = threshold.rates(test)
-    counts = ranking_counts(test)
-    best = optimum(counts, alpha=share)
-    oosa = rates.osa(share)
+    oosa, best = rates.osa(share), osa_optimum(test, alpha=share).value
     return Operation(
         threshold=threshold,
         oosa=oosa,
         interval=of_osa(rates, share, level),
-        oracle=best.value,
+        oracle=best,
         # rounding in the last digit must not make the oracle lose
-        gap=max(best.value - oosa, 0.0),
+        gap=max(best - oosa, 0.0),
         alpha_calibration=threshold.alpha,
         alpha_test=share,
         ccr=rates.ccr,
         urr=rates.urr,
-        best=Point(counts.rates(best.threshold).urr, best.value, best.threshold),
-        curve=osa_curve(test, alpha=share),
         groups=tuple(_of_groups(test, threshold, rates, share, level)),
     )
 

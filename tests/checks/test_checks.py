@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from openset import datasets, metrics, protocols, thresholds
+from openset import metrics, protocols, thresholds
 from openset.protocols import Protocol
 from openset.results import Result, Results
 from openset.scores import Scores
@@ -14,11 +14,8 @@ from tests.checks.makers import look, reported, scores
 TEST, OTHER = scores(), scores(seed=1)
 GRID = protocols.grid(10, sizes=[(6, 3), (3, 6)], repeats=4)
 HOLDOUT = protocols.holdout(10, 6, 4)
-OPENNESS = ", ".join(f"{v:.3f}" for v in sorted({p.openness for p in GRID}))
 ZOO = {"known": ["cat"], "unknown": ["fox", "owl"], "unknown_source": "zoo"}
 NUMBERS = {"known": [0], "unknown": [1], "surrogate": [1], "unknown_source": "svhn"}
-DIGITS = datasets.load("digits")
-CUT = datasets.cut(DIGITS, protocols.holdout(DIGITS, 6, 4))
 MIXED = Scores.concat([OTHER.take(~OTHER.is_unknown), TEST.take(TEST.is_unknown)])
 HIGH = np.where(TEST.is_unknown, TEST.known, np.maximum(TEST.known + 10, 11.5))
 LEAKY = thresholds.osa(TEST)
@@ -29,12 +26,6 @@ LOW = Results([Result(detector="msp", seed=3, metric="auroc", value=0.2)])
 def two(draw):
     """Known classes 0 and 1, unknown class 2, twice; they differ as `draw` says."""
     return [Protocol(known=[0, 1], unknown=[2], **draw(i)) for i in (3, 4)]
-
-
-def operational(**options):
-    return datasets.cut(
-        DIGITS, protocols.operational(DIGITS, 5, 2, 3, n_tests=3, **options)
-    )
 
 
 FOUND, PASSED, LACKING = "finding", "passed", "not applicable"
@@ -67,7 +58,7 @@ CASES = {  # code: evidence, status, words
             ([HOLDOUT] * 3, FOUND),
             (two(lambda i: {"surrogate": [i]}), FOUND),
             (two(lambda i: {"source": str(i)}), PASSED),
-            (GRID, PASSED, f"at least 4 class draws at openness {OPENNESS}"),
+            (GRID, PASSED, "at least 4 class draws at 2 values"),
         ),
     ],
     "OSR003": [
@@ -202,9 +193,7 @@ CASES = {  # code: evidence, status, words
         *of(
             "parts",
             ({"train": ["a", "b"], "test": ["d", "b"]}, FOUND, "test, b first"),
-            (replace(CUT, train=CUT.test), FOUND, "in train and in test"),
-            (operational(), PASSED),
-            (operational(unknowns="shared"), PASSED),
+            ({"train": [1, 2], "test": [3]}, PASSED),
         ),
         *of(
             "scores",

@@ -1,21 +1,18 @@
 """All checks together: run, run_folder, the registry and its pages."""
 
 import json
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from openset import checks
-from openset.checks.finding import CHECKS  # titles and guidelines, for the pages
 
 PAGE = Path(__file__).parents[2] / "docs" / "checks.md"
 CODES = [f"OSR{i:03d}" for i in range(1, 13)]
 
 
 def test_there_are_twelve_checks_in_the_order_of_their_codes():
-    assert sorted(CHECKS) == CODES
     assert [finding.code for finding in checks.run()] == CODES
 
 
@@ -26,11 +23,10 @@ def test_an_empty_study_is_not_applicable_throughout():
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_the_page_explains_each_check_and_says_which_follows_a_guideline(code):
-    check, page = CHECKS[code], PAGE.read_text("utf-8")
-    assert f"({code.lower()})=\n## {code}: {check.title}\n" in page
-    for guideline in check.guidelines:
-        assert re.search(rf"^\| {guideline} \|.*{code}", page, re.MULTILINE)
+def test_the_page_explains_each_check(code):
+    (finding,) = [one for one in checks.run() if one.code == code]
+    title = f"({code.lower()})=\n## {code}: {finding.title}\n"
+    assert title in PAGE.read_text("utf-8")
 
 
 def test_findings_have_a_remedy_a_link_and_a_plain_record():

@@ -5,9 +5,8 @@
 ['passed']
 """
 
-from openset.checks.evidence import TUNED_ON, Claim
-from openset.checks.finding import Finding
-from openset.checks.folder import LIMIT
-from openset.checks.run import run, run_folder
-
-__all__ = ["LIMIT", "TUNED_ON", "Claim", "Finding", "run", "run_folder"]
+from openset.checks.evidence import TUNED_ON as TUNED_ON
+from openset.checks.evidence import Claim as Claim
+from openset.checks.finding import Finding as Finding
+from openset.checks.run import run as run
+from openset.checks.run import run_folder as run_folder

@@ -2,14 +2,10 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from openset import _check, metrics
-from openset.datasets import Cut
 from openset.metrics import Metric
 from openset.protocols import Protocol
 from openset.results import Result, Results
@@ -52,10 +48,9 @@ class Chosen(NamedTuple):
     @classmethod
     def read(cls, given: Any) -> "Chosen":
         """Read a number, a `Threshold`, or the record of one."""
-        if isinstance(given, Chosen):
-            return given
-        record = given.to_dict() if isinstance(given, Threshold) else given
-        record = record if isinstance(record, Mapping) else {"value": record}
+        if isinstance(given, Chosen | Threshold):
+            return cls(given.value, given.method, given.fingerprint)
+        record = given if isinstance(given, Mapping) else {"value": given}
         value, mark = record["value"], record.get("fingerprint")
         value = float(value) if value in ("inf", "-inf") else value  # JSON has none
         return cls(
@@ -65,31 +60,50 @@ class Chosen(NamedTuple):
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """What the checks use; a check whose fields are missing is not applicable.
+    """What is known about an evaluation; see :func:`run` for the parameters.
 
     Scores, calibration scores and thresholds are by name, such as that of the detector;
     calibration scores or a threshold named `ONLY` are those of all. Of `n_left_out`
     sets of scores nothing was read.
     """
 
-    scores: Mapping[str, Scores]
-    calibration: Mapping[str, Scores]
-    thresholds: Mapping[str, Chosen]
-    results: Results | None = None
-    protocols: tuple[Protocol, ...] = ()
-    parts: Mapping[str, NDArray[np.str_]] = field(default_factory=dict)
-    headline: str = ""
-    claim: Claim | None = None
-    tuned_on: Sequence[str] = ()
-    n_left_out: int = 0
+    def __init__(
+        self,
+        *,
+        scores: Scores | Mapping[str, Scores] | None = None,
+        calibration: Scores | Mapping[str, Scores] | None = None,
+        thresholds: Any = None,
+        results: Iterable[Result] = (),
+        protocols: Protocol | Iterable[Protocol] = (),
+        parts: Mapping[str, Iterable[Any]] | None = None,
+        headline: str = "",
+        claim: float | Claim | None = None,
+        tuned_on: str | Sequence[str] = (),
+        n_left_out: int = 0,
+    ) -> None:
+        self.scores: Mapping[str, Scores] = named(scores)
+        self.calibration: Mapping[str, Scores] = named(calibration)
+        for one in (*self.scores.values(), *self.calibration.values()):
+            need_scores("checks.run", one)
+        self.thresholds = {n: Chosen.read(one) for n, one in named(thresholds).items()}
+        self.results = Results(results)
+        protocols = [protocols] if isinstance(protocols, Protocol) else protocols
+        self.protocols = tuple(protocols)
+        self.parts = {name: set(map(str, ids)) for name, ids in (parts or {}).items()}
+        self.headline, self.n_left_out = headline, n_left_out
+        if not isinstance(claim, Claim | None):
+            claim = Claim(claim)
+        self.claim = claim
+        self.tuned_on = (tuned_on,) if isinstance(tuned_on, str) else tuple(tuned_on)
+        for origin in self.tuned_on:
+            _check.one_of("checks.run", "tuned_on", origin, TUNED_ON)
 
     @property
     def reported(self) -> tuple[str, ...]:
         """Names of all metrics the study reports, the headline first."""
         names = [self.headline, "" if self.claim is None else self.claim.metric]
-        names += [row.metric for row in self.results or ()]
+        names += [row.metric for row in self.results]
         return tuple(dict.fromkeys(filter(None, names)))
 
     @property
@@ -97,16 +111,9 @@ class Evidence:
         """Rows of the reported metrics, as far as they are in our table."""
         return tuple(filter(None, map(row_of, self.reported)))
 
-    def calibration_of(self, name: str) -> Scores | None:
-        """Return the calibration scores that belong to these test scores."""
-        return _belonging(self.calibration, name)
 
-    def threshold_of(self, name: str) -> Chosen | None:
-        """Return the threshold that belongs to these test scores."""
-        return _belonging(self.thresholds, name)
-
-
-def _belonging(table: Mapping[str, T], name: str) -> T | None:
+def belonging(table: Mapping[str, T], name: str) -> T | None:
+    """Return the entry that belongs to the test scores of this name."""
     return table[ONLY] if set(table) == {ONLY} else table.get(name)
 
 
@@ -129,58 +136,9 @@ def row_of(name: str) -> Metric | None:
     return None
 
 
-def gathered(
-    *,
-    scores: Scores | Mapping[str, Scores] | None = None,
-    calibration: Scores | Mapping[str, Scores] | None = None,
-    thresholds: Any = None,
-    results: Iterable[Result] | None = None,
-    protocols: Protocol | Iterable[Protocol] | None = None,
-    parts: Cut | Mapping[str, Iterable[Any]] | None = None,
-    headline: str | None = None,
-    claim: float | Claim | None = None,
-    tuned_on: str | Sequence[str] | None = None,
-    **others: Any,
-) -> Evidence:
-    """Check and sort what is known about an evaluation; see :func:`run`."""
-    sets, chosen = named(scores), named(calibration)
-    for one in (*sets.values(), *chosen.values()):
-        need_scores("checks.run", one)
-    origins = [tuned_on] if isinstance(tuned_on, str) else tuned_on or ()
-    for origin in origins:
-        _check.one_of("checks.run", "tuned_on", origin, TUNED_ON)
-    parts = parts_of(parts) if isinstance(parts, Cut) else parts or {}
-    return Evidence(
-        scores=sets,
-        calibration=chosen,
-        thresholds={n: Chosen.read(one) for n, one in named(thresholds).items()},
-        results=(results if isinstance(results, Results | None) else Results(results)),
-        protocols=(
-            (protocols,) if isinstance(protocols, Protocol) else tuple(protocols or ())
-        ),
-        parts={part: np.asarray(list(ids), np.str_) for part, ids in parts.items()},
-        headline=headline or "",
-        claim=claim if claim is None or isinstance(claim, Claim) else Claim(claim),
-        tuned_on=tuple(origins),
-        **others,
-    )
-
-
 def named(value: Any) -> dict[str, Any]:
     """Return what was given by name; one alone gets the name `ONLY`."""
     if value is None:
         return {}
     is_several = isinstance(value, Mapping) and "value" not in value
     return {str(k): v for k, v in value.items()} if is_several else {ONLY: value}
-
-
-def parts_of(cut: Cut) -> dict[str, NDArray[np.str_]]:
-    """Return the names of the samples of each part."""
-    parts = {"train": cut.train.ids}
-    for name in ("validation", "negative", "surrogate"):
-        if getattr(cut, name) is not None:
-            parts[name] = getattr(cut, name).ids
-    if len(cut.tests) == 1 or cut.protocol.unknowns == "shared":
-        # Splits that share their unknowns by design are one part.
-        return parts | {"test": np.unique(np.concatenate([t.ids for t in cut.tests]))}
-    return parts | {f"test {i}": test.ids for i, test in enumerate(cut.tests)}

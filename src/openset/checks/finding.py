@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from openset.checks.evidence import Evidence
 
@@ -50,30 +50,15 @@ def not_applicable(message: str) -> Finding:
     return Finding(status="not applicable", message=message)
 
 
-@dataclass(frozen=True)
-class Check:
-    """One evaluation check.
+Look: TypeAlias = Callable[[Evidence], Finding]
 
-    `guidelines` are the numbers of the guidelines of the class-imbalance paper (2024),
-    in the order of its conclusions, that the check covers. `reads_scores` tells whether
-    it reads sets of scores: of a large study, it then sees only some of them.
-    """
 
-    code: str
+class Check(NamedTuple):
+    """A check. If it `reads_scores`, it sees only some sets of a large study."""
+
     title: str
-    look: Callable[[Evidence], Finding]
-    guidelines: tuple[int, ...] = ()
-    reads_scores: bool = False
-
-    def finding(self, evidence: Evidence) -> Finding:
-        """Look at the evidence, and say which check it was."""
-        one = self.look(evidence)
-        seen, n_left_out = len(evidence.scores), evidence.n_left_out
-        if self.reads_scores and n_left_out and one.status == "passed":
-            part = f"(a sample: {seen:,} of {seen + n_left_out:,} sets of scores)"
-            one = replace(one, message=f"{one.message} {part}")
-        link = f"docs/checks.md#{self.code.lower()}"
-        return replace(one, code=self.code, title=self.title, link=link)
+    look: Look
+    reads_scores: bool
 
 
 CHECKS: dict[str, Check] = {}
@@ -81,12 +66,26 @@ CHECKS: dict[str, Check] = {}
 
 
 def check(
-    code: str, title: str, *guidelines: int, reads_scores: bool = False
-) -> Callable[[Callable[[Evidence], Finding]], Callable[[Evidence], Finding]]:
+    code: str, title: str, *, reads_scores: bool = False
+) -> Callable[[Look], Look]:
     """Put a function on the list of checks."""
 
-    def listed(look: Callable[[Evidence], Finding]) -> Callable[[Evidence], Finding]:
-        CHECKS[code] = Check(code, title, look, guidelines, reads_scores)
+    def listed(look: Look) -> Look:
+        CHECKS[code] = Check(title, look, reads_scores)
         return look
 
     return listed
+
+
+def findings(study: Evidence) -> list[Finding]:
+    """Make all checks, in the order of their codes."""
+    made = []
+    for code, (title, look, reads_scores) in sorted(CHECKS.items()):
+        one = look(study)
+        if reads_scores and study.n_left_out and one.status == "passed":
+            n = len(study.scores)
+            part = f"(a sample: {n:,} of {n + study.n_left_out:,} sets of scores)"
+            one = replace(one, message=f"{one.message} {part}")
+        link = f"docs/checks.md#{code.lower()}"
+        made.append(replace(one, code=code, title=title, link=link))
+    return made

@@ -7,7 +7,7 @@ from typing import Any
 
 from openset import _check
 from openset._types import ArtefactError
-from openset.checks.evidence import ONLY, Chosen, Claim, Evidence, gathered, named
+from openset.checks.evidence import ONLY, Chosen, Claim, Evidence, named
 from openset.protocols import Protocol, load
 from openset.results import Results
 from openset.runs import Cell, read_cells, read_scores, results
@@ -16,7 +16,6 @@ LIMIT = 200
 """Number of sets of scores the checks read at most."""
 
 _SAID = ("name", "headline", "thresholds", "claim", "tuned_on", "metrics")
-_MANIFEST = "manifest.json"
 _fail = partial(_check.fail, "checks.run_folder", error=ArtefactError)
 
 
@@ -34,11 +33,11 @@ def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
         msg = f"checks.run_folder: no such folder: {folder}"
         raise FileNotFoundError(msg)
     said, parts = (_json(folder / name) for name in ("study.json", "parts.json"))
-    said = {} if said is None else said
-    strange = sorted({*said} - {*_SAID}) if isinstance(said, dict) else ["no table"]
-    if strange or not isinstance(parts, dict | None):
-        got = ", ".join(strange) or "parts.json with no table"
-        _fail(str(folder), f"a study, whose study.json holds {', '.join(_SAID)}", got)
+    are_tables = isinstance(said, dict) and isinstance(parts, dict)
+    strange = sorted({*said} - {*_SAID}) if are_tables else ["no table"]
+    if strange:
+        rule = f"a study, whose study.json holds {', '.join(_SAID)}, parts.json parts"
+        _fail(str(folder), rule, ", ".join(strange))
     cells = read_cells(folder) if (folder / "cells").is_dir() else []
     labels = {cell.id: repr(cell) for cell in cells}
     tests, calibration = (_paths(folder / name) for name in ("scores", "calibration"))
@@ -47,20 +46,17 @@ def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
     step = 1 if limit is None else -(-len(tests) // limit)  # rounded up
     read = {name: tests[name] for name in list(tests)[:: max(step, 1)]}
     left_out = tests.keys() - read.keys() - {ONLY}
-    content: dict[str, Any] = {
-        "scores": {labels.get(n, n): read_scores(path) for n, path in read.items()},
-        "calibration": {
-            labels.get(name, name): read_scores(path)
-            for name, path in calibration.items()
-            if name not in left_out
-        },
-        "thresholds": {
-            labels.get(name, name): one
-            for name, one in _thresholds(folder, said.get("thresholds"), cells).items()
-        },
-        "protocols": _protocols(folder),
-        "parts": parts,
+    chosen_on = {n: path for n, path in calibration.items() if n not in left_out}
+    by_id: dict[str, dict[str, Any]] = {
+        "scores": {name: read_scores(path) for name, path in read.items()},
+        "calibration": {name: read_scores(path) for name, path in chosen_on.items()},
+        "thresholds": _thresholds(folder, said.get("thresholds"), cells),
     }
+    content: dict[str, Any] = {
+        kind: {labels.get(name, name): one for name, one in of.items()}
+        for kind, of in by_id.items()
+    }
+    content |= {"protocols": _protocols(folder), "parts": parts}
     if cells:  # the table beside them may be older
         content["results"] = results(folder)
     elif (folder / "results.csv").exists():
@@ -73,7 +69,7 @@ def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
     try:
         if isinstance(facts.get("claim"), dict):
             facts["claim"] = Claim(**facts["claim"])
-        return gathered(**content, **facts, n_left_out=len(tests) - len(read))
+        return Evidence(**content, **facts, n_left_out=len(tests) - len(read))
     except (TypeError, ValueError) as error:
         msg = f"checks.run_folder: {folder}: {error}"
         raise ArtefactError(msg) from error
@@ -81,53 +77,38 @@ def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
 
 def _paths(folder: Path) -> dict[str, Path]:
     """Return the files of scores in a folder by name, in the order of their names."""
-    paths: dict[str, Path] = {}
-    for file in sorted(folder.glob("*"), key=lambda path: path.name):
-        is_scores = file.suffix in {".npz", ".csv", ".parquet"}
-        if is_scores and paths.setdefault(file.stem, file) != file:
-            _fail(
-                str(folder), "a folder with one file per name", f"{file.stem!r} twice"
-            )
-    return paths
+    files = sorted(folder.glob("*"), key=lambda path: path.name)
+    endings = (".npz", ".csv", ".parquet")
+    return {file.stem: file for file in files if file.suffix in endings}
 
 
 def _thresholds(folder: Path, said: Any, cells: list[Cell]) -> dict[str, Chosen]:
     """Return the thresholds of a study by name.
 
-    They come from ``study.json`` (numbers, records, or paths of the following two),
-    ``thresholds/NAME.json`` (`Threshold.to_json`), ``rejectors/NAME/``
-    (`Rejector.save`, ``openset calibrate``), a single folder ``rejector/`` for all
-    scores, and cells. Two of one name must agree.
+    They come from ``study.json`` (numbers or records), ``thresholds/NAME.json``
+    (`Threshold.to_json`), ``rejectors/NAME/`` (`Rejector.save`, ``openset calibrate``),
+    a single folder ``rejector/`` for all scores, and cells. Two of one name must agree.
     """
-    given = [
-        (name, folder / one if isinstance(one, str) else one)
-        for name, one in named(said).items()
-    ]
-    given += [(path.stem, path) for path in folder.glob("thresholds/*.json")]
-    given += [(path.name, path) for path in folder.glob("rejectors/*/")]
-    given += [(ONLY, path) for path in folder.glob("rejector/")]
+    given = [*named(said).items()]
     given += [(one.id, one.threshold) for one in cells if one.threshold is not None]
+    given += [(path.stem, _json(path)) for path in folder.glob("thresholds/*.json")]
+    manifests = [
+        (path.parent.name, path) for path in folder.glob("rejectors/*/manifest.json")
+    ]
+    manifests += [(ONLY, path) for path in folder.glob("rejector/manifest.json")]
+    given += [(name, _json(path).get("threshold")) for name, path in manifests]
     found: dict[str, Chosen] = {}
     for name, one in given:
         try:
-            chosen = Chosen.read(_record(one) if isinstance(one, Path) else one)
+            chosen = Chosen.read(one)
         except (KeyError, TypeError, ValueError) as error:
-            _fail(
-                f"{folder}: threshold {name!r}", "that of a file or number", repr(error)
-            )
+            rule = "that of a file or number"
+            _fail(f"{folder}: threshold {name!r}", rule, repr(error))
         if (first := found.get(name, chosen).value) != chosen.value:
             rule, got = f"one threshold of {name!r}", f"{first} and {chosen.value}"
             _fail(str(folder), rule, got)
         found[name] = chosen
     return found
-
-
-def _record(path: Path) -> Any:
-    """Read a threshold, or the one in the manifest of a rejector."""
-    document = _json(path / _MANIFEST if path.is_dir() else path)
-    if document is None or (path.is_dir() and "threshold" not in document):
-        _fail(str(path), "a threshold or rejector", "none")
-    return document["threshold"] if path.is_dir() else document
 
 
 def _protocols(folder: Path) -> list[Protocol]:
@@ -137,9 +118,9 @@ def _protocols(folder: Path) -> list[Protocol]:
 
 
 def _json(path: Path) -> Any:
-    """Read a file; None if there is none."""
+    """Read a file; if there is none, nothing is said."""
     try:
-        return json.loads(path.read_bytes()) if path.exists() else None
+        return json.loads(path.read_bytes()) if path.exists() else {}
     except ValueError as error:
         msg = f"checks.run_folder: {path} is not JSON: {error}"
         raise ArtefactError(msg) from error

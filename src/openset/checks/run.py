@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from openset.checks import samples, statements  # noqa: F401  # they list their checks
-from openset.checks.evidence import gathered
-from openset.checks.finding import CHECKS, Finding
+from openset.checks.evidence import Evidence
+from openset.checks.finding import Finding, findings
 from openset.checks.folder import LIMIT, read_folder
 
 
@@ -22,7 +22,7 @@ def run(**evidence: Any) -> list[Finding]:
         * ``thresholds``: a number, a `Threshold` or its `to_dict()`, or one per name;
         * ``results``: the reported numbers, as `Results`;
         * ``protocols``: which classes were known and unknown;
-        * ``parts``: sample ids, ``{"train": [...], "test": [...]}``, or a `Cut`;
+        * ``parts``: sample ids, ``{"train": [...], "test": [...]}``;
         * ``headline``: the metric the conclusions rest on;
         * ``claim``: a claimed difference, a number or a `Claim`;
         * ``tuned_on``: what hyper-parameters were chosen on, of `TUNED_ON`.
@@ -36,12 +36,11 @@ def run(**evidence: Any) -> list[Finding]:
     Examples
     --------
     >>> from openset.protocols import holdout
-    >>> findings = run(protocols=holdout(10, 6, 4, repeats=5), headline="f_score")
-    >>> [f.code for f in findings if f.is_finding]
+    >>> found = run(protocols=holdout(10, 6, 4, repeats=5), headline="f_score")
+    >>> [f.code for f in found if f.is_finding]
     ['OSR001', 'OSR005']
     """
-    study = gathered(**evidence)
-    return [CHECKS[code].finding(study) for code in sorted(CHECKS)]
+    return findings(Evidence(**evidence))
 
 
 def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
@@ -58,8 +57,8 @@ def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
     * ``results.csv``: what `Results.save` writes;
     * ``protocol*.json``: protocols, or draws of several;
     * ``parts.json``: ``{"train": [sample ids], "test": [...]}``;
-    * ``study.json``: ``headline``, ``thresholds`` (a number, a record or a path, for
-      all or for each NAME), ``claim`` (a number, or ``{"difference": 0.01, "better":
+    * ``study.json``: ``headline``, ``thresholds`` (a number or a record, for all or
+      for each NAME), ``claim`` (a number, or ``{"difference": 0.01, "better":
       "a", "worse": "b", "metric": "openauc"}``) and ``tuned_on``.
 
     Parameters
@@ -71,5 +70,4 @@ def run_folder(path: str | Path, *, limit: int | None = LIMIT) -> list[Finding]:
         names. None reads all of them. Results, protocols and the methods of thresholds
         are always read in full.
     """
-    study = read_folder(Path(path), limit=limit)
-    return [CHECKS[code].finding(study) for code in sorted(CHECKS)]
+    return findings(read_folder(Path(path), limit=limit))

@@ -1,12 +1,12 @@
 """OSR004, 006–009, 012: what the samples and their scores show."""
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Collection
 from itertools import combinations
 
 import numpy as np
 
-from openset.checks.evidence import Evidence, row_of
+from openset.checks.evidence import Evidence, belonging, row_of
 from openset.checks.finding import Finding, check, found, not_applicable, passed
 from openset.metrics import Metric, evaluate, imbalance_ratio
 from openset.protocols import Draws
@@ -46,7 +46,7 @@ def moves_with_prevalence(row: Metric) -> bool:
     return row.key not in _STEADY and bool({row.key, row.name} & _MOVING)
 
 
-@check("OSR004", _IMBALANCED, 5, 6, reads_scores=True)
+@check("OSR004", _IMBALANCED, reads_scores=True)
 def imbalance(study: Evidence) -> Finding:
     """Compare the number of known and unknown samples of each test set."""
     ratios = [
@@ -85,7 +85,10 @@ def threshold_on_test(study: Evidence) -> Finding:
             return found(f"{name}: the threshold is by {chosen.method!r}", remedy)
     told = 0
     for name, scores in study.scores.items():
-        calibration, cut = study.calibration_of(name), study.threshold_of(name)
+        calibration, cut = (
+            belonging(study.calibration, name),
+            belonging(study.thresholds, name),
+        )
         marks = {}
         if calibration is not None:
             seen = "samples of the calibration are in the test set"
@@ -124,21 +127,20 @@ def surrogate_in_test(study: Evidence) -> Finding:
     for i, protocol in enumerate(study.protocols):
         # A Protocol refuses this within one source. Two sources may still share
         # classes, which their names show (their numbers do not).
-        names = {c for c in protocol.surrogate or () if isinstance(c, str)}
-        both = names & {c for c in protocol.unknown if isinstance(c, str)}
+        both = {one for one in protocol.surrogate or () if isinstance(one, str)}
+        both &= set(protocol.unknown)
         told += bool(protocol.surrogate)
         if both:
             sources = map(protocol.source_of, ("surrogate", "unknown"))
-            seen = f"both have {_few(both)} (from {' and '.join(map(repr, sources))})"
-            name = protocol.name or i
-            return found(f"protocol {name}: surrogate and unknown {seen}", remedy)
+            seen = f"{_few(both)} (from {' and '.join(map(repr, sources))})"
+            return found(f"protocol {protocol.name or i}: both have {seen}", remedy)
     for name, scores in study.scores.items():
-        surrogate = _unknown_groups(study.calibration_of(name))
+        surrogate = _unknown_groups(belonging(study.calibration, name))
         unknown = _unknown_groups(scores)
         told += bool(surrogate and unknown)
-        if surrogate & unknown:
-            seen = f"unknown samples of {_few(surrogate & unknown)} are in the"
-            return found(f"{name}: {seen} calibration and in the test set", remedy)
+        if both := surrogate & unknown:
+            seen = f"unknown samples of {_few(both)} are in the calibration"
+            return found(f"{name}: {seen} and in the test set", remedy)
     if not told:
         need = "protocols with surrogate classes, or all scores with groups"
         return not_applicable(f"no surrogate classes given: give {need}")
@@ -151,10 +153,9 @@ def _unknown_groups(scores: Scores | None) -> set[str]:
     return set(map(str, scores.groups[scores.is_unknown].tolist()))
 
 
-def _few(names: Iterable[str]) -> str:
-    listed = sorted(names)
-    more = f" and {len(listed) - 3} more" if len(listed) > 3 else ""
-    return ", ".join(map(repr, listed[:3])) + more
+def _few(names: Collection[str]) -> str:
+    n_more = len(names) - 1
+    return f"{min(names)!r}" + f" and {n_more} more" * (n_more > 0)
 
 
 @check("OSR008", "Many tied scores", reads_scores=True)
@@ -183,26 +184,23 @@ def ties(study: Evidence) -> Finding:
     return passed(f"few ties in {n} set{'s' * (n != 1)} of scores")
 
 
-@check("OSR009", "Duplicate splits or samples across parts", 2, reads_scores=True)
+@check("OSR009", "Duplicate splits or samples across parts", reads_scores=True)
 def duplicates(study: Evidence) -> Finding:
     """Look for equal protocols, samples in two parts, and equal sets of scores."""
     if len(study.protocols) + len(study.scores) + len(study.parts) < 2:
         return not_applicable("nothing to compare: give protocols, parts or scores")
     for one, other in combinations(study.parts, 2):
-        both = np.intersect1d(study.parts[one], study.parts[other])
-        if both.size:
+        if both := study.parts[one] & study.parts[other]:
             return found(
-                f"{both.size} samples are in {one} and in {other}, {both[0]!s} first",
+                f"{len(both)} samples are in {one} and in {other}, {min(both)} first",
                 "Divide the data once, with datasets.cut or datasets.folds",
             )
     listed = study.protocols
-    repeated = Draws(listed).duplicates if listed else ()
-    if repeated:
+    if repeated := Draws(listed).duplicates if listed else ():
         n_repeats = sum(len(places) - 1 for places in repeated)
-        named = [[listed[i].name or str(i) for i in places] for places in repeated[:3]]
-        shown = ", ".join(map(" = ".join, named))
+        alike = " = ".join(listed[i].name or str(i) for i in repeated[0])
         return found(
-            f"{n_repeats} of {len(listed)} protocols repeat another ({shown})",
+            f"{n_repeats} of {len(listed)} protocols repeat another, such as {alike}",
             "Remove them: a standard deviation over equal splits is too small",
         )
     seen: dict[bytes, str] = {}
@@ -232,7 +230,7 @@ def wrong_sign(study: Evidence) -> Finding:
             # None: complete separation, or next to no samples
             is_sure = n_fewest >= FEWEST_SURE if span is None else span.high < 0.5
             values[name] = evaluation["auroc"] if is_sure else 0.5
-    for row in () if values else study.results or ():
+    for row in () if values else study.results:
         metric = row_of(row.metric)
         if metric is not None and metric.key == "auroc":
             who = row.detector or row.model or "results"

@@ -4,7 +4,7 @@ import warnings
 
 from openset import _check
 from openset._types import PairingWarning
-from openset.checks.evidence import Claim, Evidence, row_of
+from openset.checks.evidence import Claim, Evidence, belonging, row_of
 from openset.checks.finding import Finding, check, found, not_applicable, passed
 from openset.metrics import Interval, Metric, table
 from openset.results import Results
@@ -54,7 +54,7 @@ def errors_of(row: Metric) -> str:
     return ERRORS.get(row.key) or ERRORS.get(row.name, "")
 
 
-@check("OSR001", "One openness only", 1)
+@check("OSR001", "One openness only")
 def one_openness(study: Evidence) -> Finding:
     """Count the different values of openness."""
     if not study.protocols:
@@ -69,7 +69,7 @@ def one_openness(study: Evidence) -> Finding:
     return passed(f"{len(values)} values, {values[0]:.3f} to {values[-1]:.3f}")
 
 
-@check("OSR002", "One class draw per openness", 2)
+@check("OSR002", "One class draw per openness")
 def one_draw(study: Evidence) -> Finding:
     """Count the different class draws at each openness."""
     if not study.protocols:
@@ -80,20 +80,20 @@ def one_draw(study: Evidence) -> Finding:
         sides = frozenset(p.known), frozenset(p.unknown)
         draw = p.source, sides, p.source_of("unknown")
         draws.setdefault(round(p.openness, 9), set()).add(draw)
-    single = [f"{one:.3f}" for one, drawn in sorted(draws.items()) if len(drawn) < 2]
-    if single:
+    fewest = min(map(len, draws.values()))
+    if fewest < 2:
+        single = [
+            f"{one:.3f}" for one, drawn in sorted(draws.items()) if len(drawn) < 2
+        ]
         return found(
             f"one class draw at openness {', '.join(single)}",
             "Draw the classes several times (repeats=5) and report the spread; if the "
             "protocols use every class, use fewer, so that draws can differ",
         )
-    values = ", ".join(f"{value:.3f}" for value in sorted(draws)[:5])
-    more = f" and {len(draws) - 5} more" if len(draws) > 5 else ""
-    fewest = min(map(len, draws.values()))
-    return passed(f"at least {fewest} class draws at openness {values}{more}")
+    return passed(f"at least {fewest} class draws at {len(draws)} values of openness")
 
 
-@check("OSR003", "Inner without Halfpoint", 3, 4)
+@check("OSR003", "Inner without Halfpoint")
 def no_joint_metric(study: Evidence) -> Finding:
     """Look for metrics that are reported without the one that completes them."""
     rows = study.metrics
@@ -116,7 +116,7 @@ def no_joint_metric(study: Evidence) -> Finding:
     return passed(f"reported together: {', '.join(joint) or 'none'}")
 
 
-@check("OSR005", "F-score or accuracy as headline", 6)
+@check("OSR005", "F-score or accuracy as headline")
 def misleading_headline(study: Evidence) -> Finding:
     """Look at the headline metric."""
     if not study.headline:
@@ -132,7 +132,7 @@ def misleading_headline(study: Evidence) -> Finding:
     return passed(f"the headline is {study.headline!r}")
 
 
-@check("OSR011", "Hyper-parameters chosen by openness or by test unknowns", 7)
+@check("OSR011", "Hyper-parameters chosen by openness or by test unknowns")
 def tuned_on_test(study: Evidence) -> Finding:
     """Look at what hyper-parameters were chosen on."""
     if not study.tuned_on:
@@ -190,7 +190,7 @@ def _pair(claim: Claim, names: list[str]) -> list[str]:
 
 def _from_results(study: Evidence, claim: Claim, metric: str) -> Interval:
     """Return the interval of the paired test over independent runs."""
-    rows = (study.results or Results(())).where(metric=metric)
+    rows = study.results.where(metric=metric)
     names = names_of(rows)
     pair = _pair(claim, list(names.values()))
     two = Results(row for row in rows if names[who(row)] in pair)
@@ -211,7 +211,7 @@ def _from_scores(study: Evidence, claim: Claim, metric: str) -> Interval:
     # Names in a file must not make `compare` import code.
     _check.one_of("OSR010", "metric", metric, [row.key for row in table()])
     a, b = (study.scores[name] for name in pair)
-    of_a, of_b = (study.threshold_of(name) for name in pair)
+    of_a, of_b = (belonging(study.thresholds, name) for name in pair)
     at = None if of_a is None or of_b is None else (of_a.value, of_b.value)
     with warnings.catch_warnings():
         warnings.simplefilter("error", PairingWarning)

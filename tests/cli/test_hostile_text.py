@@ -44,7 +44,7 @@ COMMANDS = [
     "evaluate A --groups --out x.csv",
     "compare A =b.npz",
     "compare A =b.npz --out x.tex",
-    "watch rejector --reference A --all A",
+    "watch rejector --reference A A",
     "score -d msp new-labelled.npz --out NEW",
 ]
 

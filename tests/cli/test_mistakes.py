@@ -90,7 +90,6 @@ MISTAKES = {
     "compare scores.npz test/scores-knn.npz --alpha 0.9": "--alpha needs --calibration",
     "serve rejector --pixels side=8": "need --model",
     "bench openood:cifar10 --dry-run": "are for a study",
-    "watch rejector --all test.npz": "reference",
     "evaluate scores.npz scores.npz --sketch --level 7": "--sketch is for",
     "evaluate scores.npz --threshold 1 --calibration scores.npz": "give no --threshold",
     "evaluate scores.npz --json --out folder": "folder",

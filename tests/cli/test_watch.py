@@ -35,8 +35,8 @@ def test_the_exit_code_says_whether_something_changed(run, days):
 
 def test_json_lines_are_the_verdicts_of_the_library(run, days):
     names = [days / "quiet.npz", days / "strange.npz"]
-    options = {"reference": "test.npz", "against": "all", "window": 200}
-    words = "--reference", "test.npz", "--all", "--window", 200, "--false-alarms", 1e-3
+    options = {"reference": "test.npz", "window": 200}
+    words = "--reference", "test.npz", "--window", 200, "--false-alarms", 1e-3
     text = run("watch", "rejector", *names, *words, "--json", code=1)
     rejector = Rejector.load("rejector")
     found = watch.compare(rejector, names, **options, false_alarms=1e-3)

@@ -4,6 +4,8 @@ Reference and window are drawn alike; only the counting is repeated. A rate is a
 if it is not larger than stated beyond what chance allows (one-sided, p > 1e-4).
 """
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import binomtest
@@ -26,14 +28,16 @@ def draw(rng, n, *, decimals=None, unknown=0.0):
     )
 
 
-def alarms(rng, choose, *, against="knowns", **options):
+def alarms(rng, choose, *, labelled=True, **options):
     """Count false alarms of either test and of both together."""
     unknown = options.pop("unknown", 0.0)
     either, rates, shapes = 0, 0, 0
     for _ in range(REPEATS):
         reference = draw(rng, 150, unknown=unknown, **options)
-        new = draw(rng, 90, unknown=unknown if against == "all" else 0.0, **options)
-        watch = Watch(choose(reference), reference, against=against, false_alarms=RATE)
+        new = draw(rng, 90, unknown=0.0 if labelled else unknown, **options)
+        if not labelled:  # as traffic is
+            reference = replace(reference, labels=np.full(150, -1))
+        watch = Watch(choose(reference), reference, false_alarms=RATE)
         verdict = watch.check(new)
         either += verdict.is_alarm
         rates += verdict.unknown_rate.is_alarm
@@ -52,7 +56,7 @@ def beforehand(_):
 CASES = {
     "a threshold from elsewhere": (beforehand, {}),
     "coarse scores": (beforehand, {"decimals": 0}),
-    "traffic with unknowns": (beforehand, {"unknown": 0.3, "against": "all"}),
+    "traffic with unknowns": (beforehand, {"unknown": 0.3, "labelled": False}),
     "a rank of the reference": (lambda s: thresholds.at_tpr(s, 0.9), {}),
     "a rank, coarse scores": (lambda s: thresholds.at_tpr(s, 0.9), {"decimals": 1}),
 }

@@ -67,7 +67,7 @@ def test_a_watch_keeps_features_that_its_caller_writes_over():
     reference = Scores(labels=[0] * n, predicted=[0] * n, known=np.arange(n))
     threshold = thresholds.at_tpr(reference)
     mine = features.copy()
-    watch = Watch(threshold, reference, features=mine, against="all")
+    watch = Watch(threshold, reference, features=mine)
     mine += 100
     assert not watch.check(reference, features=features).is_alarm
 

@@ -15,7 +15,6 @@ def command(
     rejector: str,
     new: Annotated[list[Path], typer.Argument(metavar="NEW")],
     reference: Path | None = None,
-    every: Annotated[bool, typer.Option("--all")] = False,
     false_alarms: float = 0.01,
     window: int | None = None,
     as_json: Annotated[bool, typer.Option("--json")] = False,
@@ -30,7 +29,7 @@ def command(
         openset watch rejector/ today.npz
         openset watch rejector/ --reference calibration.npz --window 500 monday.npz tuesday.npz
         openset watch rejector/ traffic/ --window 1000 --json
-        openset watch rejector/ --reference lastweek.npz --all --false-alarms 0.001 today.npz || ./notify.sh
+        openset watch rejector/ --reference lastweek.npz --false-alarms 0.001 today.npz || ./notify.sh
 
     Parameters
     ----------
@@ -38,11 +37,8 @@ def command(
         Scores or outputs of new samples; one or more files, or folders of shards
         (traffic-*.npz) that openset serve --log wrote.
     reference
-        Scores or outputs from normal operation, or a folder of shards (default: the
-        known samples of the calibration).
-    every
-        Compare with all samples of the reference, for one recorded in operation
-        (default: with its known samples only).
+        Scores or outputs from normal operation, or a folder of shards: all samples, or
+        the known ones where it has labels (default: those of the calibration).
     false_alarms
         Probability that a window gives an alarm although nothing changed; higher finds
         smaller changes.
@@ -56,7 +52,6 @@ def command(
         openset.Rejector.load(rejector, plugins=plugin or ()),
         new,
         reference=reference,
-        against="all" if every else "knowns",
         window=window,
         false_alarms=false_alarms,
     )

@@ -3,7 +3,7 @@
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -23,7 +23,6 @@ def compare(
     *,
     reference: str | Path | None = None,
     window: int | None = None,
-    against: Literal["knowns", "all"] = "knowns",
     false_alarms: float = 0.01,
 ) -> dict[str, Verdict]:
     """Compare files of new samples with the calibration, or with a reference.
@@ -35,29 +34,26 @@ def compare(
     new
         What :func:`read` takes: each is one window, named after the file.
     reference
-        The same from normal operation; by default the known calibration samples.
+        The same from normal operation, as in :class:`Watch`; by default the known
+        calibration samples.
     window
         Samples per window, of all files in turn; windows are named by the indices of
         their samples.
-    against, false_alarms
-        As in :class:`Watch`; ``"all"`` needs a `reference`.
+    false_alarms
+        As in :class:`Watch`.
     """
-    if reference is not None:
+    if reference is None:
+        watch = Watch.of(rejector, false_alarms=false_alarms)
+    else:
         scores, features, _ = read(rejector, reference)
         with _io.naming(Path(reference)):
             watch = Watch(
                 rejector.threshold,
                 scores,
                 features=features,
-                against=against,
                 false_alarms=false_alarms,
                 rates=rejector.report.rates,
             )
-    elif against == "knowns":
-        watch = Watch.of(rejector, false_alarms=false_alarms)
-    else:
-        remedy = "The unknown samples of a calibration do not represent operation"
-        _check.fail("watch", "reference", f"given with {against=}", None, remedy)
     parts = (read(rejector, path) for path in new)
     if window is not None:
         found = list(watch.stream(parts, window))
@@ -99,35 +95,27 @@ def read(rejector: "Rejector", path: str | Path) -> Part:
     """
     path = Path(path)
     files = sorted(path.glob("traffic-*.npz")) if path.is_dir() else []
-    if path.is_dir() and not files and not any(path.glob("*.npy")):
-        rule = "a folder of outputs (.npy files), or of shards named traffic-*.npz"
-        remedy = "Give the files in it instead, or rename them"
-        _check.fail("watch.read", str(path), rule, "neither", remedy)
-    found = [_part(rejector, file) for file in files or [path]]
-    parts = [part for part in found if isinstance(part, Part)]
+    parts, n_invalid = [], 0
+    for file in files or [path]:
+        if _are_scores(file):
+            parts.append(Part(Scores.load(file)))
+            continue
+        outputs = Outputs.load(file, invalid="keep")
+        with _io.naming(file), np.errstate(all="ignore"):  # of infinite numbers
+            decided = rejector.decide(outputs, invalid="reject")
+        n_invalid += decided.n_invalid
+        if decided.n_invalid < len(decided):
+            features = outputs.features
+            if features is not None:
+                features = np.asarray(features)[~decided.is_invalid]
+            parts.append(Part(decided.scores(outputs.labels), features))
     if not parts:
         got = "invalid ones only (NaN, or no single largest logit)"
         _check.fail("watch.read", str(path), "samples with an answer", got)
-    n_invalid = sum(part for part in found if isinstance(part, int))
-    one = Part.joined(parts)
-    return one._replace(n_invalid=one.n_invalid + n_invalid)
+    return Part.joined(parts)._replace(n_invalid=n_invalid)
 
 
-def _part(rejector: "Rejector", file: Path) -> Part | int:
-    """Return the samples of a file; only their number if all are invalid."""
-    if file.is_file():
-        _check.ending("watch.read", file, (".npz", ".csv", ".parquet"))
+def _are_scores(file: Path) -> bool:
     is_archive = file.suffix == ".npz" and zipfile.is_zipfile(file)
-    if file.suffix in {".csv", ".parquet"} or (
-        is_archive and "known.npy" in zipfile.ZipFile(file).namelist()
-    ):
-        return Part(Scores.load(file))
-    outputs = Outputs.load(file, invalid="keep")
-    with _io.naming(file), np.errstate(all="ignore"):  # of infinite numbers
-        decided = rejector.decide(outputs, invalid="reject")
-    if decided.is_invalid.all():
-        return decided.n_invalid
-    features = outputs.features
-    if features is not None:
-        features = np.asarray(features)[~decided.is_invalid]
-    return Part(decided.scores(outputs.labels), features, decided.n_invalid)
+    members = zipfile.ZipFile(file).namelist() if is_archive else ()
+    return file.suffix in {".csv", ".parquet"} or "known.npy" in members

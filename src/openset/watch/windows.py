@@ -8,7 +8,7 @@ known.
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from math import lgamma, log
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 import scipy  # its submodules are imported on first use
@@ -77,12 +77,10 @@ class Watch:
     threshold
         The threshold in operation.
     reference
-        Scores of the same detector on samples from normal operation.
+        Scores of the same detector on samples from normal operation: the known ones
+        are compared; all of them where no label says which are known.
     features
         Features of the reference samples, shape (m, d), to compare features as well.
-    against
-        ``"knowns"``: compare with the known samples of the reference only. ``"all"``:
-        with all samples, if the reference contains unknowns as operation does.
     false_alarms
         Probability of an alarm per window if nothing has changed.
     rates
@@ -114,15 +112,12 @@ class Watch:
         reference: Scores | Kept,
         *,
         features: NDArray[Any] | None = None,
-        against: Literal["knowns", "all"] = "knowns",
         false_alarms: float = 0.01,
         rates: Rates | None = None,
     ) -> None:
-        _check.one_of("Watch", "against", against, ("knowns", "all"))
         if not isinstance(reference, Kept):
             part = Part(reference, features).checked("Watch")
-            if against == "knowns":
-                _check.some_known("Watch with against='knowns'", reference.n_known)
+            if reference.n_known:
                 part = part.take(~reference.is_unknown)
             known, accepted = part.scores.known, threshold.accepts(part.scores)
             rows = None if part.features is None else part.features[accepted]
@@ -136,9 +131,7 @@ class Watch:
             permutations_for(self._limit)
 
     @classmethod
-    def of(
-        cls, rejector: "Rejector", *, features: bool = True, false_alarms: float = 0.01
-    ) -> Self:
+    def of(cls, rejector: "Rejector", *, false_alarms: float = 0.01) -> Self:
         """Compare with the known calibration samples of a rejector.
 
         A rejector keeps how many of them it rejected, and up to 1025 evenly spaced
@@ -149,7 +142,7 @@ class Watch:
         scores.
 
         It also keeps the features of up to 256 of these samples, if the calibration had
-        features; `features` says whether to compare them.
+        features.
 
         Examples
         --------
@@ -164,7 +157,7 @@ class Watch:
         """
         rates = rejector.report.rates
         n_rejected = rates.n_known - rates.n_accepted_known
-        rows = rejector.reference_features if features else None
+        rows = rejector.reference_features
         # Nearly all of the features are of accepted samples.
         kept = Kept(rejector.reference["known"], rates.n_known, n_rejected, rows, rows)
         return cls(rejector.threshold, kept, false_alarms=false_alarms, rates=rates)
@@ -187,7 +180,7 @@ class Watch:
         drift, seen, share = None, "", None
         if rows is not None and self._reference.features is not None:
             drift = self._discrepancy(self._reference.features, rows)
-        if drift is not None and rows is not None and drift.is_alarm:
+        if rows is not None and drift is not None and drift.is_alarm:
             seen = self._change(rows[accepted])
         else:
             if rate.is_alarm or knownness.is_alarm:

@@ -86,11 +86,6 @@ class Results:
         return f"Results({len(self)} rows, {detectors} detectors, {metrics} metrics)"
 
     def __add__(self, other: "Results") -> "Results":
-        for metric in self.better.keys() & other.better.keys():
-            if self.better[metric] != other.better[metric]:
-                rule, got = "of one direction", "higher and lower is better"
-                remedy = "Rename one of the two metrics"
-                _check.fail("Results", repr(metric), rule, got, remedy)
         better = self.better | other.better
         return Results((*self._rows, *other._rows), better=better)
 

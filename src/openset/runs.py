@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from openset import _io
+from openset import _check, _io
 from openset._types import ArtefactError
 from openset._version import __version__
 from openset.results import Result, Results
@@ -113,11 +113,9 @@ class Cell:
         """Return the rows as `Results`."""
         return Results(_results([self]))
 
-    def to_json(self, *, provenance: bool = True) -> str:
+    def to_json(self) -> str:
         """Return the cell as JSON; runs of one cell differ only in the provenance."""
         document = {"kind": _KIND, "schema": _SCHEMA, "id": self.id} | asdict(self)
-        if not provenance:
-            del document["provenance"]
         return json.dumps(document, indent=1, allow_nan=False)
 
     def save(
@@ -180,25 +178,11 @@ def read_cells(folder: str | Path) -> list[Cell]:
     """
     folder = Path(folder)
     if not (folder / "cells").is_dir():
-        msg = (
-            f"read_cells: {folder} must be a run folder with cells/, got none. "
-            "Write one with: openset bench STUDY.yaml --out DIR"
-        )
-        raise FileNotFoundError(msg)
+        rule, remedy = "a run folder with cells/", "openset bench STUDY.yaml --out DIR"
+        remedy = f"Write one with: {remedy}"
+        _check.fail("read_cells", str(folder), rule, "none", remedy, FileNotFoundError)
     cells = [Cell.load(folder / "cells" / f"{one}.json") for one in finished(folder)]
     return sorted(cells, key=_place)
-
-
-def read_scores(path: str | Path) -> Scores:
-    """Read scores of a cell; the error for a damaged file says how to recompute it."""
-    path = Path(path)
-    try:
-        return Scores.load(path)
-    except ArtefactError as error:
-        cell = path.parent.parent / "cells" / f"{path.stem}.json"
-        if cell.exists():
-            error.add_note(f"To recompute it, delete {cell} and run the study again")
-        raise
 
 
 def results(folder: str | Path) -> Results:
@@ -212,13 +196,9 @@ def directions(folder: str | Path) -> dict[str, str]:
     They are in its ``study.json``: such metrics need not be installed here.
     """
     path = Path(folder) / "study.json"
-    document = _json(path) if path.exists() else {}
-    found = document.get("metrics") if isinstance(document, dict) else None
-    return {
-        key: one["better"]
-        for key, one in (found.items() if isinstance(found, dict) else ())
-        if isinstance(one, dict) and one.get("better") in ("higher", "lower")
-    }
+    found = _json(path).get("metrics") if path.exists() else None
+    every = {key: one.get("better") for key, one in (found or {}).items()}
+    return {key: way for key, way in every.items() if way in ("higher", "lower")}
 
 
 def failures(folder: str | Path) -> list[dict[str, Any]]:
@@ -236,12 +216,10 @@ def _results(cells: Iterable[Cell]) -> Iterable[Result]:
         of_key = {name: cell.key[name] for name in _NAMES}
         of_key |= {name: cell.key.get(name, 0) for name in _NUMBERS}
         for row in cell.rows:
-            about = {
-                name: row[name] for name in ("metric", "value", "n") if name in row
-            }
             try:
-                yield Result(**of_key, **about)
-            except (TypeError, ValueError) as error:
+                about = {"value": row["value"], "n": row.get("n", 0)}
+                yield Result(metric=row["metric"], **about, **of_key)
+            except (KeyError, TypeError, ValueError) as error:
                 rule = "rows must have a metric and a number as value"
                 msg = f"Cell {cell.id}: {rule}, got {row}. {_AGAIN}"
                 raise ArtefactError(msg) from error

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openset import Outputs, bench, detectors, metrics, runs, stats, thresholds
+from openset import Outputs, Scores, bench, detectors, metrics, runs, stats, thresholds
 from openset.bench import parse
 
 STUDY = b"""
@@ -60,7 +60,7 @@ detectors: [msp]
 """
     run(text.encode(), tmp_path / "run", tmp_path)
     cells = runs.read_cells(tmp_path / "run")
-    parts = [runs.read_scores(tmp_path / "run/scores" / f"{c.id}.npz") for c in cells]
+    parts = [Scores.load(tmp_path / "run/scores" / f"{c.id}.npz") for c in cells]
     assert [cell.key["split"] for cell in cells] == [0, 1, 2, 3, 4]
     each = 12 if how == "dealt" else 60
     for part in parts:

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 from sklearn.neural_network import MLPClassifier
 
-from openset import Outputs, bench, datasets, metrics, protocols, runs
+from openset import Outputs, Scores, bench, datasets, metrics, protocols, runs
 from openset.bench import parse
 from openset.datasets import Dataset
 from tests.bench.studies import contents, small
@@ -161,7 +161,7 @@ def alone(tmp_path_factory):
 
 def test_a_cell_is_decided_by_the_rule_and_ranked_by_the_score(alone):
     cell = cell_of(alone, method="tsoftmax", detector="published", repeat=0)
-    scores = runs.read_scores(alone / "scores" / f"{cell.id}.npz")
+    scores = Scores.load(alone / "scores" / f"{cell.id}.npz")
     at = np.nextafter(train.methods.published_threshold(4), 1)
     for name in ("outer_score", "halfpoint_score", "overall_score"):
         assert value(cell, name) == pytest.approx(getattr(metrics, name)(scores, at))
@@ -186,7 +186,7 @@ def test_folds_test_every_known_sample_once(alone):
     cells = [
         cell_of(alone, method="noise", detector="published", repeat=i) for i in (0, 1)
     ]
-    scores = [runs.read_scores(alone / "scores" / f"{c.id}.npz") for c in cells]
+    scores = [Scores.load(alone / "scores" / f"{c.id}.npz") for c in cells]
     (drawn,) = protocols.load(alone / "protocols.json")  # of one draw: one problem
     digits = datasets.load("digits")
     known = [digits.number(c) for c in drawn.known]
@@ -240,5 +240,5 @@ def test_a_folder_of_images_of_one_size_is_divided_as_in_training(tmp_path, side
         assert "got images of sizes [(6, 6, 3), (6, 8, 3)]" in done.failed[0]["error"]
         return
     (path,) = (tmp_path / "run" / "scores").iterdir()
-    scores = runs.read_scores(path)
+    scores = Scores.load(path)
     assert (scores.n_known, scores.n_unknown) == (6, 3)  # 30 % of each class

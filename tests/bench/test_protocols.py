@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openset import bench, datasets, protocols, runs
+from openset import Scores, bench, datasets, protocols, runs
 from openset.bench import parse
 from openset.protocols import Protocol
 
@@ -25,7 +25,7 @@ def run(base, entry, model="{kind: logistic}"):
 
 def groups(base):
     (path,) = (base / "run" / "scores").iterdir()
-    return set(runs.read_scores(path).groups.tolist())
+    return set(Scores.load(path).groups.tolist())
 
 
 def test_unknowns_are_those_of_the_file_that_is_named(tmp_path):

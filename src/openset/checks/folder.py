@@ -10,7 +10,8 @@ from openset._types import ArtefactError
 from openset.checks.evidence import ONLY, Chosen, Claim, Evidence, named
 from openset.protocols import Protocol, load
 from openset.results import Results
-from openset.runs import Cell, read_cells, read_scores, results
+from openset.runs import Cell, read_cells, results
+from openset.scores import Scores
 
 LIMIT = 200
 """Number of sets of scores the checks read at most."""
@@ -48,8 +49,8 @@ def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
     left_out = tests.keys() - read.keys() - {ONLY}
     chosen_on = {n: path for n, path in calibration.items() if n not in left_out}
     by_id: dict[str, dict[str, Any]] = {
-        "scores": {name: read_scores(path) for name, path in read.items()},
-        "calibration": {name: read_scores(path) for name, path in chosen_on.items()},
+        "scores": {name: Scores.load(path) for name, path in read.items()},
+        "calibration": {name: Scores.load(path) for name, path in chosen_on.items()},
         "thresholds": _thresholds(folder, said.get("thresholds"), cells),
     }
     content: dict[str, Any] = {

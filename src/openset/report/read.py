@@ -53,7 +53,7 @@ class Run:
     classes: tuple[str, ...] = ()
     curve: Sequence[Mapping[str, Any]] | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
-    load: Callable[[Path], Scores] = runs.read_scores
+    load: Callable[[Path], Scores] = Scores.load
 
     @property
     def place(self) -> tuple[str, int, int, int]:

@@ -14,6 +14,7 @@ from openset.reproduce.item import (
     published,
 )
 from openset.results import Result, Results
+from openset.scores import Scores
 
 
 def study_text(name: str) -> bytes:
@@ -207,7 +208,7 @@ def figure1(settings: Settings) -> Content:
     _, cells, note = run_study(settings)
     (study,) = settings.item.options["studies"]
     scores = {
-        cell.key["protocol"]: runs.read_scores(
+        cell.key["protocol"]: Scores.load(
             settings.out / study / "scores" / f"{cell.id}.npz"
         )
         for cell in cells

@@ -141,3 +141,15 @@ def load(
         rule = f"an {kind} of schema 1"
         _check.fail(caller, str(place), rule, got, remedy, ArtefactError)
     return found, about
+
+
+def group(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays whose names begin with ``name.``, without that.
+
+    Examples
+    --------
+    >>> group({"state.mean": np.zeros(1), "seen.ids": np.ones(1)}, "state")
+    {'mean': array([0.])}
+    """
+    start = f"{name}."
+    return {k.removeprefix(start): a for k, a in arrays.items() if k.startswith(start)}

@@ -146,6 +146,8 @@ def test_a_killed_process_leaves_the_old_value_or_the_new(kind, is_new, tmp_path
         assert is_new or _is_whole(path) or kind == ("outputs", "")
         save(kind, 2, folder)
         assert is_of(kind, 2, folder)
+        if kind[0] == "rejector":  # nothing is left of what was killed
+            assert len(list(path.iterdir())) == 2
     assert is_there == sorted(is_there), "one step decides"
 
 

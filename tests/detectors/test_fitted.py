@@ -67,7 +67,7 @@ def test_outputs_of_another_library_are_refused_with_the_remedy(outputs):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"detector": "magic"}, "a detector that is registered here, got 'magic'"),
+        ({"name": "magic"}, "a detector that is registered here, got 'magic'"),
         ({"params": {"magic": 1}}, "cannot make .*unexpected keyword argument"),
         ({"params": {"k": 0}}, "cannot make .*k must be an integer >= 1"),
         ({"params": [1]}, "cannot make"),

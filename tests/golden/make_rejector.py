@@ -45,7 +45,6 @@ def main() -> None:
             "features": new.features,
             "decisions": decided.labels,
             "known": decided.known,
-            "typical": rejector.typical(new),
         },
     )
 

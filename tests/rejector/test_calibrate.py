@@ -144,7 +144,7 @@ def test_bad_calibration_data_are_named(fitted):
         (fitted, {"surrogate": None}, "surrogate must be given for objective 'osa', g"),
         (fitted, {"objective": "x"}, "objective must be one of"),
         (fitted, {"sets": 1.0}, r"sets must be a number in \(0, 1\)"),
-        (fitted, {"surrogate": moved}, "by one step, got no step, and odin"),
+        (fitted, {"surrogate": moved}, "by one step, got no step and odin"),
         (fitted, {"train": unlabelled}, "train must be outputs with labels and logits"),
         (
             bare,

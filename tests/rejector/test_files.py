@@ -9,12 +9,10 @@ import numpy as np
 import pytest
 
 from openset import ArtefactError, Rejector, detectors
-from tests.killing import CHANGES, die_before_change, is_killed
 from tests.rejector.data import calibrated, drawn
 
 NEW = drawn(50, seed=4, labelled=False)
 OLD = calibrated(detectors.KNN(k=3).fit(drawn(300, seed=1)))
-LATER = calibrated(detectors.KNN(k=3).fit(drawn(300, seed=9)))
 
 
 def is_same(found, rejector):
@@ -60,6 +58,7 @@ def with_arrays(change):
         change(arrays)
         np.savez(path, **arrays)
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        path.rename(folder / f"state-{digest[:16]}.npz")
         rewritten(folder, lambda m: m["state"].update(sha256=digest))
 
     return spoil
@@ -73,7 +72,7 @@ def test_what_is_loaded_is_what_was_saved(tmp_path):
     sent = pickle.dumps(again)
     shutil.rmtree(tmp_path / "rejector")  # another process may not see it
     again = pickle.loads(sent)  # noqa: S301  # our own
-    for name in ("predict", "known", "typical"):
+    for name in ("predict", "known"):
         np.testing.assert_array_equal(
             getattr(again, name)(NEW), getattr(made, name)(NEW)
         )
@@ -121,11 +120,6 @@ def flipped(folder):
     state_of(folder).write_bytes(content)
 
 
-def outside(folder):
-    state_of(folder).rename(folder.parent / "state-0.npz")
-    rewritten(folder, lambda m: m["state"].update(file="../state-0.npz"))
-
-
 def pickled(arrays):
     arrays["state.bank"] = np.array([{"evil": 1}], dtype=object)
 
@@ -151,7 +145,6 @@ DAMAGE = {
         "registered here, got 'guest'",
     ),
     "flipped bit": (flipped, r"state-\w+\.npz was changed after"),
-    "arrays outside": (outside, "state must be beside the manifest"),
     "pickled": (with_arrays(pickled), "pickled objects, which are never loaded"),
     "no quantiles": (with_arrays(lambda a: a.pop("reference.known")), "is damaged"),
 }
@@ -174,34 +167,3 @@ def test_a_url_that_fsspec_knows_is_read(saved):
     for place in ("memory://else", saved / "nothing", saved.parent):
         with pytest.raises(FileNotFoundError, match="is not a rejector, or not all"):
             Rejector.load(place)
-
-
-def save_and_die(folder, count):
-    """Save, and die before a change of a file; in a process of its own."""
-    die_before_change(count, folder.parent, CHANGES)
-    LATER.save(folder)
-
-
-@pytest.mark.parametrize("is_first", [False, True])
-def test_a_save_killed_at_any_point_leaves_the_old_rejector_or_the_new(
-    tmp_path, is_first
-):
-    is_new, count, was_killed = [], 1, True
-    while was_killed:
-        folder = tmp_path / str(count) / "rejector"
-        if not is_first:
-            OLD.save(folder)
-        was_killed = is_killed(save_and_die, folder, count)
-        if not is_first or (folder / "manifest.json").exists():
-            found = Rejector.load(folder)
-            is_new.append(is_same(found, LATER))
-            assert is_new[-1] or (is_same(found, OLD) and not is_first)
-        OLD.save(folder)  # nothing is left of what was killed
-        assert is_same(Rejector.load(folder), OLD)
-        names = ["manifest.json", state_of(folder).name]
-        assert sorted(p.name for p in folder.iterdir()) == names
-        assert [p.name for p in folder.parent.iterdir()] == [folder.name]
-        count += 1
-    assert sorted(is_new) == is_new  # one step decides
-    assert is_new[0] is is_first
-    assert count > 4

@@ -38,7 +38,7 @@ def test_decisions_are_the_class_or_minus_one(rejector):
     assert_array_equal(found.known, known)
     assert_array_equal(rejector.known(NEW), known)
     assert_array_equal(rejector.score(NEW).known, known)
-    assert_array_equal(rejector.predict(NEW, batch_size=7), expected)
+    assert_array_equal(rejector.predict(NEW), expected)
     assert_array_equal(rejector.predict(drawn(61, seed=5)), expected)  # with labels
     assert 0 < found.n_rejected < 61
     assert (rejector.decide(NEW, threshold=-INF).labels >= 0).all()

@@ -1,7 +1,7 @@
 """`openset calibrate`."""
 
 import warnings
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -134,7 +134,7 @@ def command(
             "compared": list(choice.ranking) if choice else [],
             "threshold": threshold,
             "report": rejector.report.to_dict(),
-            "sets": rule.to_dict() if rule else None,
+            "sets": asdict(rule) if rule else None,
             "test": on_test,
         }
     )

@@ -181,19 +181,40 @@ class Fitted:
         """Write one ``.npz``: the arrays, and the recipe as JSON. No pickle."""
         path = Path(path)
         _check.ending("Fitted.save", path, [".npz"])
-        recipe = {
-            "kind": "openset.Fitted",
-            "schema": 1,
-            "detector": self.detector.name,
-            "classes": self.detector.origins(caller="Fitted.save"),
+        about, arrays = self.parts(caller="Fitted.save")
+        recipe = json.dumps({"kind": "openset.Fitted", "schema": 1, **about})
+        _npz.save(path, {"recipe": np.array(recipe), **arrays})
+        return path
+
+    def parts(self, *, caller: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+        """Return all that a file must hold: plain data, and named arrays."""
+        about = {
+            "name": self.detector.name,
             "params": self.detector.params(),
+            "classes": self.detector.origins(caller=caller),
             "widths": dict(self.widths),
-            "class_names": list(self.classes),
+            "names": list(self.classes),
         }
         arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}
-        arrays |= {f"seen.{name}": hashes for name, hashes in self.seen.items()}
-        _npz.save(path, {"recipe": np.array(json.dumps(recipe)), **arrays})
-        return path
+        return about, arrays | {f"seen.{n}": a for n, a in self.seen.items()}
+
+    @classmethod
+    def of_parts(
+        cls,
+        about: Mapping[str, Any],
+        arrays: Mapping[str, NDArray[Any]],
+        **where: Any,
+    ) -> "Fitted":
+        """Return what :meth:`parts` gave; `where` is as in :func:`remade`."""
+        from openset.detectors import remade  # noqa: PLC0415  # it imports us
+
+        return cls(
+            detector=remade(about["name"], about["params"], about["classes"], **where),
+            state=_npz.group(arrays, "state"),
+            widths=dict(about["widths"]),
+            classes=tuple(map(str, about["names"])),
+            seen=_npz.group(arrays, "seen"),
+        )
 
     @classmethod
     def load(cls, path: str | Path, *, plugins: Sequence[str] = ()) -> "Fitted":
@@ -203,8 +224,6 @@ class Fitted:
         registered, offered by an installed package, or named in `plugins`
         (``"package.module:Class"``).
         """
-        from openset.detectors import remade  # noqa: PLC0415  # it imports us
-
         path = Path(path)
         arrays, _ = _npz.load("Fitted.load", path)
         try:
@@ -213,18 +232,8 @@ class Fitted:
             if found != "openset.Fitted of schema 1":
                 rule, remedy = "an openset.Fitted of schema 1", "Upgrade openset"
                 _check.fail("Fitted.load", str(path), rule, found, remedy)
-            named: dict[str, dict[str, Any]] = {"state": {}, "seen": {}}
-            for key, array in arrays.items():
-                group, _, name = key.partition(".")
-                named[group][name] = array
-            made = (recipe[name] for name in ("detector", "params", "classes"))
             where: Any = {"caller": "Fitted.load", "path": path, "plugins": plugins}
-            return cls(
-                detector=remade(*made, **where),
-                widths=dict(recipe["widths"]),
-                classes=tuple(recipe["class_names"]),
-                **named,
-            )
+            return cls.of_parts(recipe, arrays, **where)
         except ArtefactError:
             raise
         except (KeyError, ValueError, TypeError) as error:

@@ -1,9 +1,9 @@
 """What a rejector is made from: scores of validation samples, and what is kept."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from openset.selection import (
     synthetic,
 )
 from openset.thresholds import (
-    Caution,
     Report,
     Threshold,
     needs_unknowns,
@@ -54,12 +53,11 @@ def scores_of(
     fitted: Fitted,
     known: Outputs,
     surrogate: Outputs | str | Sequence[Outputs | str] | None,
-    batch_size: int | None,
 ) -> Scores:
     """Score known samples, and after them all surrogate unknowns."""
     listed = [surrogate] if isinstance(surrogate, Outputs | str) else surrogate or ()
     parts = [known, *(_unknowns(one, known, fitted) for one in listed)]
-    scores = [fitted.score(part, batch_size=batch_size) for part in parts]
+    scores = [fitted.score(part) for part in parts]
     if any(one.groups is not None for one in scores):  # the others get the empty name
         scores = [
             replace(one, groups=np.full(len(one), "")) if one.groups is None else one
@@ -74,11 +72,10 @@ def _unknowns(surrogate: Outputs | str, known: Outputs, fitted: Fitted) -> Outpu
         surrogate = synthetic(known, surrogate).like(known)
     need_outputs(CALLER, "surrogate", surrogate)
     need_use_of_logits(CALLER, fitted.detector, surrogate)
-    _need_classes_of(known, surrogate, "surrogate")
+    of = "known"
+    need_same_classes(CALLER, surrogate, known.classes, of=of, name="surrogate")
     if surrogate.input_step != known.input_step:
-        got = (
-            f"{known.input_step or 'no step'}, and {surrogate.input_step or 'no step'}"
-        )
+        got = " and ".join(one.input_step or "no step" for one in (known, surrogate))
         rule = "of inputs perturbed by one step"
         _check.fail(CALLER, "known and surrogate", rule, got)
     if surrogate.labels is None:
@@ -89,10 +86,6 @@ def _unknowns(surrogate: Outputs | str, known: Outputs, fitted: Fitted) -> Outpu
         got = f"{n_known} samples of known classes"
         _check.fail(CALLER, "surrogate", rule, got, "Move them to known")
     return surrogate
-
-
-def _need_classes_of(known: Outputs, outputs: Outputs, name: str) -> None:
-    need_same_classes(CALLER, outputs, known.classes, of="known", name=name)
 
 
 def need_unknowns(objective: str | Callable[..., Threshold], scores: Scores) -> None:
@@ -117,8 +110,6 @@ def checked_report(
     """Report what the threshold does; refuse it if it collapses, warn of the rest."""
     near = None if train is None else _near(fitted, train, known)
     made = report(scores, threshold, near=near)
-    if train is not None and "CAL007" not in made.codes:
-        made = replace(made, cautions=(*made.cautions, *_of_training(train)))
     errors = [str(one) for one in made.cautions if one.severity == "error"]
     if errors and not accept_risk:
         msg = (
@@ -135,7 +126,7 @@ def checked_report(
 def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
     """Leave known classes out; None where the detector cannot be fitted without."""
     need_outputs(CALLER, "train", train)
-    _need_classes_of(known, train, "train")
+    need_same_classes(CALLER, train, known.classes, of="known", name="train")
     if train.labels is None or train.logits is None:
         rule = "outputs with labels and logits, as in fit"
         _check.fail(CALLER, "train", rule, repr(train))
@@ -148,26 +139,11 @@ def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
         return None
 
 
-def _of_training(train: Outputs) -> Iterator[Caution]:
-    """Say if the labels of training samples are not the classes of the network."""
-    labels, logits = _xp.to_numpy(train.labels), _xp.to_numpy(train.logits)
-    right = float(np.mean(logits.argmax(axis=1) == labels))
-    commonest = float(np.bincount(labels).max() / labels.size)
-    if right < commonest < 1:
-        message = (
-            f"the predicted class is right for only {right:.1%} of the training "
-            f"samples ({commonest:.1%} belong to one class). Do the labels number the "
-            "classes as the network does, and are they in the order of its outputs?"
-        )
-        yield Caution("CAL007", message)
-
-
 def quantiles(counts: RankingCounts) -> dict[str, NDArray[np.float64]]:
     """Return evenly spaced quantiles of the scores of both sides."""
     found: dict[str, NDArray[np.float64]] = {}
-    sides: tuple[Literal["known", "unknown"], ...] = ("known", "unknown")
-    for side, n in zip(sides, (counts.n_known, counts.n_unknown), strict=True):
-        if n:
+    for side in ("known", "unknown"):
+        if n := getattr(counts, f"n_{side}"):
             # Scores of the data, not means of two: ±inf must stay what they are. The
             # places are integers: as shares of 1, some would be rounded to the next.
             size = min(n, _QUANTILES)

@@ -18,16 +18,16 @@ import io
 import json
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from openset import _check, _io, _npz, _optional, _plugins, _xp
+from openset import _check, _io, _npz, _optional, _plugins
 from openset._types import ArtefactError
 from openset._version import __version__
-from openset.detectors import Fitted, remade
+from openset.detectors import Fitted
 from openset.rejector.sets import SetRule
 from openset.thresholds import Report, Threshold
 
@@ -42,39 +42,24 @@ _CALLER = "Rejector.load"
 def save(rejector: "Rejector", folder: Path) -> Path:
     """Write both files, and remove the arrays of the rejector that was there."""
     check_destination(folder)
-    fitted, sets = rejector.fitted, rejector.sets
-    groups: dict[str, Mapping[str, Any]] = {
-        "state": fitted.state,
-        "seen": fitted.seen,
-        "reference": rejector.reference,
-        "network": rejector.network,
-    }
-    arrays = {
-        f"{group}.{name}": _xp.to_numpy(array)
-        for group, named in groups.items()
-        for name, array in named.items()
-    }
+    about, arrays = rejector.fitted.parts(caller="Rejector.save")
+    arrays |= {f"reference.{name}": one for name, one in rejector.reference.items()}
+    arrays |= {f"network.{name}": one for name, one in rejector.network.items()}
     if rejector.reference_features is not None:
         arrays["features"] = rejector.reference_features
     stream = io.BytesIO()
     _npz.save(stream, arrays)
     content = stream.getvalue()
     digest = hashlib.sha256(content).hexdigest()
-    name = f"state-{digest[:16]}.npz"
+    name = _state_file(digest)
     manifest: dict[str, Any] = {
         "kind": _KIND,
         "schema": _SCHEMA,
-        "detector": {
-            "name": fitted.detector.name,
-            "params": fitted.detector.params(),
-            "classes": fitted.detector.origins(caller="Rejector.save"),
-            "widths": dict(fitted.widths),
-            "names": list(fitted.classes),
-        },
+        "detector": about,
         "threshold": rejector.threshold.to_dict(),
         "classes": list(rejector.classes),
         "report": rejector.report.to_dict(),
-        "sets": None if sets is None else sets.to_dict(),
+        "sets": None if rejector.sets is None else asdict(rejector.sets),
         "input_step": rejector.input_step,
         "versions": {
             "openset": __version__,
@@ -121,7 +106,7 @@ def load(folder: str | Path, plugins: Sequence[str]) -> dict[str, Any]:
             remedy = "Upgrade openset to read newer files"
             _check.fail(_CALLER, str(folder), rule, got, remedy, ArtefactError)
         _need_hash(folder, MANIFEST, manifest.pop("sha256", None), _digest(manifest))
-        return _parts(folder, manifest, plugins)
+        return _fields(folder, manifest, plugins)
     except FileNotFoundError as error:
         error.add_note(f"{_CALLER}: {folder} is not a rejector, or not all of one")
         raise
@@ -141,50 +126,32 @@ def _need_hash(folder: str | Path, name: str, wanted: str | None, found: str) ->
         raise ArtefactError(msg)
 
 
-def _parts(
+def _fields(
     folder: str | Path, manifest: Mapping[str, Any], plugins: Sequence[str]
 ) -> dict[str, Any]:
-    written, sets = manifest["detector"], manifest["sets"]
-    made = (written[name] for name in ("name", "params", "classes"))
+    digest, sets = manifest["state"]["sha256"], manifest["sets"]
+    name = _state_file(digest)
+    content = read(folder, name)
+    _need_hash(folder, name, digest, hashlib.sha256(content).hexdigest())
+    arrays, _ = _npz.load(f"{folder}/{name}", io.BytesIO(content))
     where: Any = {"caller": _CALLER, "path": folder, "plugins": plugins}
     threshold = Threshold.from_dict(manifest["threshold"])
-    groups = _arrays(folder, manifest["state"])
+    reference = _npz.group(arrays, "reference")
     return {
-        "fitted": Fitted(
-            detector=remade(*made, **where),
-            state=groups["state"],
-            widths=dict(written["widths"]),
-            classes=tuple(map(str, written["names"])),
-            seen=groups["seen"],
-        ),
+        "fitted": Fitted.of_parts(manifest["detector"], arrays, **where),
         "threshold": threshold,
         "report": Report.from_dict(manifest["report"], threshold),
         "classes": tuple(map(str, manifest["classes"])),
-        "reference": {"known": groups["reference"]["known"], **groups["reference"]},
-        "reference_features": groups["features"].get(""),
-        "sets": None if sets is None else SetRule.from_dict(sets),
+        "reference": {"known": reference["known"], **reference},
+        "reference_features": arrays.get("features"),
+        "sets": None if sets is None else SetRule(**sets),
         "input_step": str(manifest["input_step"]),
-        "network": groups["network"],
+        "network": _npz.group(arrays, "network"),
     }
 
 
-def _arrays(
-    folder: str | Path, state: Mapping[str, str]
-) -> dict[str, dict[str, NDArray[Any]]]:
-    """Return the arrays that the manifest was written for, by group and name."""
-    name = state["file"]
-    if name != Path(name).name:  # its hash is right, and it may still be a forger's
-        _check.fail(_CALLER, "state", "beside the manifest", name, error=ArtefactError)
-    content = read(folder, name)
-    digest = hashlib.sha256(content).hexdigest()
-    _need_hash(folder, name, state["sha256"], digest)
-    groups: dict[str, dict[str, NDArray[Any]]] = {
-        group: {} for group in ("state", "seen", "reference", "network", "features")
-    }
-    for key, array in _npz.load(f"{folder}/{name}", io.BytesIO(content))[0].items():
-        group, _, inner = key.partition(".")
-        groups[group][inner] = array
-    return groups
+def _state_file(digest: str) -> str:
+    return f"state-{digest[:16]}.npz"
 
 
 def read(folder: str | Path, name: str) -> bytes:

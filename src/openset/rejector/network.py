@@ -49,8 +49,7 @@ def marks_of(known: Outputs) -> dict[str, NDArray[Any]]:
     classes = np.unique(labels[labels != UNKNOWN])
     means = np.stack([features[labels == c].mean(axis=0) for c in classes])
     mean = means.mean(axis=0)
-    is_enough = len(features) >= _FEWEST_ROWS and np.isfinite(mean).all()
-    if is_enough and _correlations(means, mean).min() > _ALIKE:
+    if len(features) >= _FEWEST_ROWS and _correlations(means, mean).min() > _ALIKE:
         found["mean"] = mean
     return found
 
@@ -124,6 +123,4 @@ def _correlations(
     rows: NDArray[np.float64], mean: NDArray[np.float64]
 ) -> NDArray[np.float64]:
     """Return the correlation of each row with these means; NaN is 0."""
-    rows, mean = rows - rows.mean(axis=1, keepdims=True), mean - mean.mean()
-    lengths = np.linalg.norm(rows, axis=1) * np.linalg.norm(mean)
-    return np.nan_to_num(rows @ mean / lengths)
+    return np.nan_to_num(np.corrcoef(rows, mean)[-1, :-1])

@@ -21,10 +21,9 @@ from openset.outputs import (
 )
 from openset.outputs.seen import need_unseen
 from openset.rejector import calibrate, files
-from openset.rejector.decisions import Decisions
+from openset.rejector.decisions import Decisions, Tables
 from openset.rejector.network import Marks, marks_of, warn_of_another
 from openset.rejector.sets import SetRule
-from openset.rejector.tables import Tables
 from openset.scores import Scores
 from openset.selection import Choice
 from openset.thresholds import (
@@ -104,7 +103,6 @@ class Rejector(Tables):
         train: Outputs | None = None,
         accept_risk: bool = False,
         sets: float | None = None,
-        batch_size: int | None = None,
         **options: Any,
     ) -> Self:
         """Choose the threshold on known validation samples and surrogate unknowns.
@@ -138,8 +136,6 @@ class Rejector(Tables):
         sets
             A share such as 0.9: also give each accepted sample a set of classes
             (:class:`SetRule`) that contains its class for this share of them.
-        batch_size
-            Samples scored at a time.
         **options
             Passed to the objective, e.g. ``fpr=0.01``.
 
@@ -158,7 +154,7 @@ class Rejector(Tables):
             fitted = fitted.fitted
         calibrate.need_validation(fitted, known, with_logits=sets is not None)
         fitted = fitted.with_widths_of(known)
-        scores = calibrate.scores_of(fitted, known, surrogate, batch_size)
+        scores = calibrate.scores_of(fitted, known, surrogate)
         calibrate.need_unknowns(objective, scores)
         # The one sort: the objective and the report find these counts in use.
         counts = ranking_counts(scores)
@@ -194,11 +190,7 @@ class Rejector(Tables):
         return self.report.cautions
 
     def score(
-        self,
-        outputs: Outputs,
-        *,
-        batch_size: int | None = None,
-        rows: NDArray[np.int64] | None = None,
+        self, outputs: Outputs, *, rows: NDArray[np.int64] | None = None
     ) -> Scores:
         """Return the detector's scores, of all samples or of some rows.
 
@@ -207,7 +199,7 @@ class Rejector(Tables):
         self._check(outputs)
         if outputs.labels is None:  # not used in scoring, only copied to the result
             outputs = outputs.as_unknown()
-        scores = self.fitted.score(outputs, batch_size=batch_size, rows=rows)
+        scores = self.fitted.score(outputs, rows=rows)
         warn_of_another("Rejector", outputs, self.network)
         return scores
 
@@ -216,7 +208,6 @@ class Rejector(Tables):
         outputs: Outputs,
         *,
         threshold: float | None = None,
-        batch_size: int | None = None,
         invalid: Invalid = "error",
     ) -> Decisions:
         """Return the decisions with the scores they are based on, in one pass.
@@ -228,8 +219,6 @@ class Rejector(Tables):
         threshold
             Used instead of the calibrated one. The coverage of prediction sets is only
             calibrated for the latter.
-        batch_size
-            Samples scored at a time.
         invalid
             What to do with samples that have no answer: with NaN, of a class that is
             not determined, or whose score is NaN. ``"error"`` raises
@@ -263,7 +252,7 @@ class Rejector(Tables):
         while not bad.all():
             rows = np.flatnonzero(~bad) if bad.any() else None
             try:
-                scores = self.score(outputs, batch_size=batch_size, rows=rows)
+                scores = self.score(outputs, rows=rows)
             except InvalidSamplesError as error:
                 new = list(error.rows)
                 if invalid == "error" or bad[new].all():  # it would raise for ever
@@ -286,44 +275,20 @@ class Rejector(Tables):
         )
 
     def predict(
-        self,
-        outputs: Outputs,
-        *,
-        batch_size: int | None = None,
-        invalid: Invalid = "error",
+        self, outputs: Outputs, *, invalid: Invalid = "error"
     ) -> NDArray[np.int64]:
         """Return the class of each sample, or -1 for unknown.
 
         With ``invalid="reject"`` it is -1 for invalid samples too: see :meth:`decide`.
         """
-        return self.decide(outputs, batch_size=batch_size, invalid=invalid).labels
+        return self.decide(outputs, invalid=invalid).labels
 
-    def known(
-        self, outputs: Outputs, *, batch_size: int | None = None
-    ) -> NDArray[np.float64]:
+    def known(self, outputs: Outputs) -> NDArray[np.float64]:
         """Return the knownness of each sample, larger = more known."""
         self._check(outputs)
-        return self.fitted.known(outputs, batch_size=batch_size)
+        return self.fitted.known(outputs)
 
-    def typical(
-        self, outputs: Outputs, *, batch_size: int | None = None
-    ) -> NDArray[np.float64]:
-        """Return the knownness on a scale from 0 to 1 that detectors share.
-
-        It is the share of known calibration samples that are not more known: uniformly
-        distributed for new known samples, near 0 for unknowns.
-        """
-        grid = self.reference["known"]
-        known = self.known(outputs, batch_size=batch_size)
-        return np.searchsorted(grid, known, side="right") / grid.size
-
-    def operate(
-        self,
-        outputs: Outputs,
-        *,
-        alpha: Alpha | None = None,
-        batch_size: int | None = None,
-    ) -> Operation:
+    def operate(self, outputs: Outputs, *, alpha: Alpha | None = None) -> Operation:
         """Report operational open-set accuracy on a labelled test set.
 
         Raises if the detector was fitted, or the threshold chosen, on these samples.
@@ -332,8 +297,7 @@ class Rejector(Tables):
         """
         self._check(outputs)
         need_unseen("Rejector.operate", "outputs", outputs, self.fitted.seen)
-        scores = self.fitted.score(outputs, batch_size=batch_size)
-        return operate(self.threshold, scores, alpha_test=alpha)
+        return operate(self.threshold, self.fitted.score(outputs), alpha_test=alpha)
 
     def to(self, like: Array) -> Self:
         """Move the detector to the library and device of an array."""

@@ -1,7 +1,7 @@
 """Prediction sets: "one of these classes" for accepted samples, with a coverage."""
 
-from dataclasses import asdict, dataclass
-from math import ceil, inf
+from dataclasses import dataclass
+from math import ceil
 from typing import Any, Self
 
 import numpy as np
@@ -19,8 +19,8 @@ class SetRule:
     Class c belongs to the set iff :math:`1 - p_c` is at most a limit, p being the
     softmax of the logits; the predicted class always does. The limit is the
     :math:`\lceil (n + 1) \cdot \mathrm{coverage} \rceil`-th smallest
-    :math:`1 - p_y` of the true class y among n *accepted* known samples; +inf, so that
-    all classes belong, if there are too few.
+    :math:`1 - p_y` of the true class y among n *accepted* known samples; 1, so that all
+    classes belong, if there are too few.
 
     **What is guaranteed.** If a new sample is exchangeable with these, then given that
     it is known and accepted, its class is in the set with probability about `coverage`:
@@ -64,7 +64,7 @@ class SetRule:
         labels = _check.labels(caller, "labels", labels, lowest=0)
         own = _scores(np.asarray(logits))[np.arange(labels.size), labels]
         rank = ceil((own.size + 1) * _check.fraction(coverage))
-        limit = inf if rank > own.size else float(np.partition(own, rank - 1)[rank - 1])
+        limit = 1.0 if rank > own.size else float(np.partition(own, rank - 1)[rank - 1])
         return cls(coverage=coverage, limit=limit, n=own.size)
 
     def contains(self, logits: Any) -> NDArray[np.bool_]:
@@ -81,15 +81,6 @@ class SetRule:
             f"the set contains the right class for {self.coverage:.4g} of the accepted "
             f"known samples (calibrated on {self.n} of them)"
         )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON; the limit, which may be +inf, is text."""
-        return asdict(self) | {"limit": str(self.limit)}
-
-    @classmethod
-    def from_dict(cls, document: dict[str, Any]) -> Self:
-        """Read what :meth:`to_dict` returned."""
-        return cls(**document | {"limit": float(document["limit"])})
 
 
 def _scores(logits: NDArray[Any]) -> NDArray[np.float64]:

@@ -47,7 +47,8 @@ def serving(folder, *options, before=""):
         int(options[options.index("--workers") + 1]) if "--workers" in options else 1
     )
     start = f"{before}\nfrom openset.cli import main; main()"
-    command = [sys.executable, "-c", start, "serve", str(folder), "--port", "0"]
+    command = [sys.executable, "-c", start, "serve", str(folder)]
+    command += [] if "--port" in options else ["--port", "0"]
     process = subprocess.Popen(  # noqa: S603  # our own command
         [*command, *map(str, options)], stderr=subprocess.PIPE, text=True
     )

@@ -35,19 +35,5 @@ from openset.train.recipes import Recipe, recipe
 from openset.train.trained import Trained
 from openset.train.tune import tune
 
-__all__ = [
-    "Execution",
-    "Job",
-    "Odin",
-    "Recipe",
-    "Trained",
-    "augment",
-    "extract",
-    "fit",
-    "fit_jobs",
-    "methods",
-    "names",
-    "networks",
-    "recipe",
-    "tune",
-]
+__all__ = ["Execution", "Job", "Odin", "Recipe", "Trained", "augment", "extract", "fit"]
+__all__ += ["fit_jobs", "methods", "names", "networks", "recipe", "tune"]

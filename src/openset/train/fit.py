@@ -83,7 +83,8 @@ def fit_jobs(jobs: Iterable[Job], execution: Execution | None = None) -> list[Tr
     """
     execution = execution or Execution()
     listed = plans(jobs, precision_of(execution))
-    folders = [one.out.resolve() for one in listed if one.out is not None]
+    given = (one.job.folder for one in listed)
+    folders = [folder.resolve() for folder in given if folder is not None]
     if len(set(folders)) < len(folders):
         _check.fail(_CALLER, "out", "another folder for each run", folders[0])
     fabric = _launched(execution, listed)
@@ -105,7 +106,8 @@ def _fit_group(listed: list[Plan], fabric: Any, execution: Execution) -> list[Tr
         runs = [Run(listed[i], fabric, execution, compiled=compiled) for i in waiting]
         shown = execution.progress and fabric.global_rank == 0
         left = sum(run.n_left for run in runs)
-        title = listed[0].title if len(listed) == 1 else f"training {len(listed)} runs"
+        several = f"training {len(listed)} runs"
+        title = listed[0].job.title if len(listed) == 1 else several
         for _ in bar(_turns(runs), title, total=left, show=shown):
             pass
         for i, run in zip(waiting, runs, strict=True):

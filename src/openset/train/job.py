@@ -98,8 +98,8 @@ class Job:
 
     def __post_init__(self) -> None:
         kind = methods.find(self.method)
-        if self.out is not None:
-            _check_folder(Path(self.out))
+        if self.folder is not None:
+            _check_folder(self.folder)
             if not _plugins.is_built_in(kind):
                 _plugins.need_importable(kind, caller=_CALLER)
         _check.integer(_CALLER, "seed", self.seed, low=0)
@@ -122,6 +122,11 @@ class Job:
             if not is_used and given not in (None, False, {}):
                 rule = f"left out: it is for {needed}"
                 _check.fail(_CALLER, name, rule, f"a {type(given).__name__}")
+
+    @property
+    def folder(self) -> Path | None:
+        """Folder of the results."""
+        return None if self.out is None else Path(self.out)
 
     @classmethod
     def of(cls, **settings: Any) -> Self:

@@ -93,10 +93,10 @@ class Learner(nn.Module):
 
 def make_learner(
     spec: Spec,
-    network: str | nn.Module,
+    network: str | nn.Module | None,
     example: Tensor,
     *,
-    pretrained: bool | Path = False,
+    pretrained: bool | str | Path = False,
 ) -> Learner:
     """Make the learner a spec describes, for inputs like `example`, on the CPU.
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from torch import nn
@@ -86,16 +86,12 @@ def _with_tuples(plain: Mapping[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in plain.items()}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Plan:
-    """A run that can start: its spec, its data, and the folder of its results."""
+class Plan(NamedTuple):
+    """A run that can start: its job, what determines its weights, and its data."""
 
+    job: Job
     spec: Spec
     cut: Cut
-    network: str | nn.Module
-    pretrained: bool | Path
-    out: Path | None
-    title: str
 
 
 def plans(jobs: Iterable[Job], precision: str) -> list[Plan]:
@@ -122,8 +118,6 @@ def _plan(job: Job, cut: Cut, name: str, samples: str, precision: str) -> Plan:
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"
     pretrained = job.pretrained
-    if not isinstance(pretrained, bool):
-        pretrained = Path(pretrained)
     if not pretrained and str(network).startswith(networks.TIMM):
         msg = f"{_CALLER}: {network} starts from random weights. To fine-tune: "
         warnings.warn(f"{msg}pretrained=True", TrainingWarning, stacklevel=2)
@@ -150,9 +144,7 @@ def _plan(job: Job, cut: Cut, name: str, samples: str, precision: str) -> Plan:
         samples=samples,
     )
     title = job.title or f"{kind.name} {cut.protocol.name or name} seed {job.seed}"
-    about_run: dict[str, Any] = {"network": network, "pretrained": pretrained}
-    about_run |= {"out": None if job.out is None else Path(job.out), "title": title}
-    return Plan(spec=spec, cut=cut, **about_run)
+    return Plan(replace(job, network=network, title=title), spec, cut)
 
 
 def _cut(job: Job) -> tuple[Cut, str]:

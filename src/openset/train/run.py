@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from openset import _check, _io, metrics
 from openset._types import ArtefactError
@@ -66,7 +66,7 @@ class Run:
         self._seen: dict[Any, int] = {}
         # Sum of losses, correct answers, samples: on the device, read once per epoch.
         self.totals = torch.zeros(3, dtype=torch.float64, device=self.device)
-        self.folder = plan.out if fabric.global_rank == 0 else None
+        self.folder = plan.job.folder if fabric.global_rank == 0 else None
         with self.turn():
             self._build()
             self._resume()
@@ -86,7 +86,8 @@ class Run:
         start_step(derived(spec.seed), self.device)
         train = plan.cut.train
         example = as_tensor(_some(train), train.kind, recipe.pipeline.side)
-        made = make_learner(spec, plan.network, example, pretrained=plan.pretrained)
+        weights = plan.job.pretrained
+        made = make_learner(spec, plan.job.network, example, pretrained=weights)
         learner = self.fabric.to_device(made)
         if self.stream is not None:
             learner = learner.to(memory_format=torch.channels_last)
@@ -99,7 +100,15 @@ class Run:
         modules = [self.method.get_submodule(part) for part in parts]
         taken = {p for module in modules for p in module.parameters()}
         left = [p for p in learner.parameters() if p.requires_grad and p not in taken]
-        optimisers["classifier"] = self._optimiser(left)
+        on_gpu = self.stream is not None
+        kind: Any = torch.optim.Adam
+        if recipe.optimiser == "sgd":
+            kind = partial(torch.optim.SGD, momentum=recipe.momentum)
+        # A recorded graph reads the rate from memory; a plain number would be frozen.
+        lr = torch.tensor(recipe.rate(0), device=self.device) if on_gpu else recipe.lr
+        optimisers["classifier"] = kind(
+            left, lr=lr, weight_decay=recipe.weight_decay, fused=on_gpu
+        )
         self.wrapped, *ready = self.fabric.setup(learner, *optimisers.values())
         self.optimisers = dict(zip(optimisers, ready, strict=True))
         takes = isinstance(self.method, WithNegatives)
@@ -113,17 +122,6 @@ class Run:
             world=self.fabric.world_size,
             negatives=plan.cut.negative if takes else None,
             n_negatives=self.method.n_negatives if takes else int,
-        )
-
-    def _optimiser(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        recipe, on_gpu = self.plan.spec.recipe, self.stream is not None
-        # A recorded graph reads the rate from memory; a plain number would be frozen.
-        lr = torch.tensor(recipe.rate(0), device=self.device) if on_gpu else recipe.lr
-        common: dict[str, Any] = {"lr": lr, "weight_decay": recipe.weight_decay}
-        if recipe.optimiser == "adam":
-            return torch.optim.Adam(parameters, fused=on_gpu, **common)
-        return torch.optim.SGD(
-            parameters, momentum=recipe.momentum, fused=on_gpu, **common
         )
 
     def updates(self) -> Iterator[None]:
@@ -235,11 +233,11 @@ class Run:
                 stream.write(f"{json.dumps(line)}\n".encode())
         on_epoch = self.execution.on_epoch
         if on_epoch is not None and self.fabric.global_rank == 0:
-            on_epoch(self.plan.title, line)
+            on_epoch(self.plan.job.title, line)
 
     def _explode(self, what: str, got: object, epoch: int) -> NoReturn:
         options = ", ".join(f"{k}={v}" for k, v in self.plan.spec.options.items())
-        what += f" of {self.plan.title}" + f" ({options})" * bool(options)
+        what += f" of {self.plan.job.title}" + f" ({options})" * bool(options)
         rule, got = "finite to the end", f"{got} in epoch {epoch}"
         _check.fail("train.fit", f"the {what}", rule, got, _GENTLER, FloatingPointError)
 
@@ -276,7 +274,7 @@ class Run:
 
     def _resume(self) -> None:
         """Continue from the checkpoint, if there is one."""
-        out = self.plan.out
+        out = self.plan.job.folder
         if out is not None and (path := out / "checkpoint.pt").exists():
             try:
                 state = torch.load(path, map_location=self.device, weights_only=True)

@@ -219,10 +219,11 @@ class Trained:
     @classmethod
     def of(cls, plan: Plan) -> Self | None:
         """Return the run if it is finished already; raise if another one is."""
-        if plan.out is None or not (plan.out / "trained.json").exists():
+        folder = plan.job.folder
+        if folder is None or not (folder / "trained.json").exists():
             return None
-        plan.spec.need_same(cls.record(plan.out)["spec"], plan.out)
-        return cls.load(plan.out)
+        plan.spec.need_same(cls.record(folder)["spec"], folder)
+        return cls.load(folder)
 
     @staticmethod
     def record(folder: Path) -> dict[str, Any]:

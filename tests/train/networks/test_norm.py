@@ -134,7 +134,7 @@ def test_images_that_do_not_fit_take_the_usual_way():
 def test_kernels_agree_in_the_interpreter(case):
     code = f"""
 import torch
-from tests.unit.train.networks.testnetworks.classifier32  compare
+from tests.train.networks.test_norm import compare
 compare({case}, "cpu", torch.float32)
 """
     run_in_interpreter(code)

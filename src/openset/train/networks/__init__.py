@@ -6,14 +6,5 @@ from openset.train.networks.mlp import MLP
 from openset.train.networks.network import Network
 from openset.train.networks.osrci import OSRCI
 
-__all__ = [
-    "MLP",
-    "OSRCI",
-    "TIMM",
-    "Classifier32",
-    "Network",
-    "TwoNorms",
-    "make",
-    "names",
-    "normalisation",
-]
+__all__ = ["MLP", "OSRCI", "TIMM", "Classifier32", "Network", "TwoNorms", "make"]
+__all__ += ["names", "normalisation"]

@@ -57,17 +57,10 @@ class NormLeaky(nn.BatchNorm2d):
             and _kernels.fits(images)
         ):
             return F.leaky_relu(super().forward(images), self.slope)
-        return _kernels.FusedNormLeaky.apply(
-            images,
-            self.weight,
-            self.bias,
-            self.running_mean,
-            self.running_var,
-            self.num_batches_tracked,
-            self.momentum,
-            self.eps,
-            self.slope,
-        )
+        moving = self.running_mean, self.running_var, self.num_batches_tracked
+        numbers = self.momentum, self.eps, self.slope
+        of_images = images, self.weight, self.bias
+        return _kernels.FusedNormLeaky.apply(*of_images, *moving, *numbers)
 
 
 class _ImageConv(nn.Conv2d):

@@ -33,13 +33,13 @@ def names() -> tuple[str, ...]:
 
 
 def make(
-    network: str | nn.Module,
+    network: str | nn.Module | None,
     n_outputs: int,
     example: Tensor,
     *,
     two_norms: bool = False,
     dropout: float | None = None,
-    pretrained: bool | Path = False,
+    pretrained: bool | str | Path = False,
 ) -> Network:
     """Make a network for a batch of inputs like `example`.
 
@@ -78,8 +78,7 @@ def make(
     elif is_image and network == "osrci":
         made = OSRCI(n_outputs, side=example.shape[-1], channels=example.shape[1])
     elif is_image and str(network).startswith(TIMM) and not two_norms:
-        name = network.removeprefix(TIMM)
-        made = _timm(name, n_outputs, example, pretrained=pretrained)
+        made = _timm(str(network), n_outputs, example, pretrained=pretrained)
     else:
         rule = f"one of {', '.join(names())}, {TIMM}NAME, or an nn.Module"
         if not is_image:
@@ -100,19 +99,18 @@ def make(
 
 
 def _timm(
-    name: str, n_outputs: int, example: Tensor, *, pretrained: bool | Path
+    name: str, n_outputs: int, example: Tensor, *, pretrained: bool | str | Path
 ) -> Network:
     """Return a model of timm, with published weights, or those of a file."""
     model: nn.Module = optional("timm").create_model(
-        name, pretrained=pretrained is True, num_classes=n_outputs
+        name.removeprefix(TIMM), pretrained=pretrained is True, num_classes=n_outputs
     )
     head = _head_of(model, example)
-    if isinstance(pretrained, Path):  # not by timm, which would unpickle it
-        state = model.state_dict()
+    if not isinstance(pretrained, bool):  # not by timm, which would unpickle it
+        state, path = model.state_dict(), Path(pretrained)
         own = {n: w for n, w in state.items() if n.startswith(f"{head.name}.")}
-        given = {n: w for n, w in read_tensors(pretrained).items() if n not in own}
-        with _io.naming(pretrained):
-            model.load_state_dict(given | own)
+        with _io.naming(path):
+            model.load_state_dict(read_tensors(path) | own)
     if pretrained:
         # timm draws the layer of some networks the larger the fewer classes there are:
         # up to 1 / sqrt(6) for six. The first steps would then spoil the features.

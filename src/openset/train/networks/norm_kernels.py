@@ -6,8 +6,8 @@ reads it and its gradient twice and writes once. Between the two passes a small 
 adds up what the programs of the first have left, always in the same order: results
 repeat to the last bit.
 
-`moments` are the mean and 1 / deviation of each channel, `gradients` those of the bias
-and of the weight.
+`norm` has mean, 1 / deviation, weight and bias of each channel; the sums of gradients
+are those of the bias and of the weight.
 """
 
 from typing import Any
@@ -53,7 +53,9 @@ def _add_up_moments(x, sums, n_rows, channels: tl.constexpr):
 def _finish_moments(
     x,
     sums,
-    moments,
+    norm,
+    weight,
+    bias,
     running_mean,
     running_var,
     seen,
@@ -64,7 +66,7 @@ def _finish_moments(
     channels: tl.constexpr,
     programs: tl.constexpr,
 ):
-    """Turn sums into mean and 1 / deviation, and move the running moments."""
+    """Turn sums into the norm of each channel, and move the running moments."""
     column = tl.program_id(0) * _FEW + tl.arange(0, _FEW)
     program = tl.arange(0, programs)[:, None]
     place = sums + program * 2 * channels + column
@@ -73,8 +75,10 @@ def _finish_moments(
     second = tl.sum(tl.load(place + channels, mask=there, other=0.0), 0) / n_rows
     centre = tl.load(x + column).to(tl.float32) + first
     variance = tl.maximum(second - first * first, 0.0)
-    tl.store(moments + column, centre)
-    tl.store(moments + channels + column, tl.rsqrt(variance + eps))
+    tl.store(norm + column, centre)
+    tl.store(norm + channels + column, tl.rsqrt(variance + eps))
+    tl.store(norm + 2 * channels + column, tl.load(weight + column))
+    tl.store(norm + 3 * channels + column, tl.load(bias + column))
     before = tl.load(running_mean + column)
     tl.store(running_mean + column, before + momentum * (centre - before))
     before = tl.load(running_var + column)
@@ -85,53 +89,52 @@ def _finish_moments(
 
 
 @triton.jit
-def _normalise(
-    x, y, moments, weight, bias, n_rows, slope: tl.constexpr, channels: tl.constexpr
-):
+def _loaded(norm, channels: tl.constexpr):
+    """Return mean, 1 / deviation, weight and bias of each channel."""
+    at = norm + tl.arange(0, channels)
+    centre, spread = tl.load(at), tl.load(at + channels)
+    return centre, spread, tl.load(at + 2 * channels), tl.load(at + 3 * channels)
+
+
+@triton.jit
+def _normalise(x, y, norm, n_rows, slope: tl.constexpr, channels: tl.constexpr):
     rows: tl.constexpr = _NUMBERS // channels
-    column = tl.arange(0, channels)
-    centre = tl.load(moments + column)
-    factor = tl.load(moments + channels + column) * tl.load(weight + column)
-    shift = tl.load(bias + column)
+    centre, spread, weight, bias = _loaded(norm, channels)
     row = tl.program_id(0) * rows + tl.arange(0, rows)[:, None]
     there = row < n_rows
-    place = row * channels + column
+    place = row * channels + tl.arange(0, channels)
     value = tl.load(x + place, mask=there).to(tl.float32)
-    value = (value - centre) * factor + shift
+    value = (value - centre) * (spread * weight) + bias
     value = tl.where(value > 0, value, value * slope)
     tl.store(y + place, value.to(y.dtype.element_ty), mask=there)
 
 
 @triton.jit
+def _back(x, gradient, place, there, centre, spread, weight, bias, slope: tl.constexpr):
+    """Return pixels without mean and deviation, and the gradient before LeakyReLU."""
+    value = tl.load(x + place, mask=there, other=0.0).to(tl.float32)
+    value = (value - centre) * spread
+    back = tl.load(gradient + place, mask=there, other=0.0).to(tl.float32)
+    return value, tl.where(value * weight + bias > 0, back, back * slope)
+
+
+@triton.jit
 def _add_up_gradients(
-    x,
-    gradient,
-    sums,
-    moments,
-    weight,
-    bias,
-    n_rows,
-    slope: tl.constexpr,
-    channels: tl.constexpr,
+    x, gradient, sums, norm, n_rows, slope: tl.constexpr, channels: tl.constexpr
 ):
     """Leave the sums of the gradient before LeakyReLU, alone and times the norm."""
     rows: tl.constexpr = _NUMBERS // channels
     program, stride = tl.program_id(0), tl.num_programs(0) * rows
     column = tl.arange(0, channels)
-    centre = tl.load(moments + column)
-    spread = tl.load(moments + channels + column)
-    factor = tl.load(weight + column)
-    shift = tl.load(bias + column)
+    centre, spread, weight, bias = _loaded(norm, channels)
     first = tl.zeros([rows, channels], tl.float32)
     second = tl.zeros([rows, channels], tl.float32)
     for start in tl.range(program * rows, n_rows, stride, num_stages=_AHEAD):
         row = start + tl.arange(0, rows)[:, None]
-        there = row < n_rows
-        place = row * channels + column
-        value = tl.load(x + place, mask=there, other=0.0).to(tl.float32)
-        value = (value - centre) * spread
-        back = tl.load(gradient + place, mask=there, other=0.0).to(tl.float32)
-        back = tl.where(value * factor + shift > 0, back, back * slope)
+        place, there = row * channels + column, row < n_rows
+        value, back = _back(
+            x, gradient, place, there, centre, spread, weight, bias, slope
+        )
         first += back
         second += back * value
     place = sums + program * 2 * channels + column
@@ -140,48 +143,18 @@ def _add_up_gradients(
 
 
 @triton.jit
-def _finish_gradients(
-    sums, gradients, n_programs, channels: tl.constexpr, programs: tl.constexpr
-):
-    column = tl.program_id(0) * _FEW + tl.arange(0, _FEW)
-    program = tl.arange(0, programs)[:, None]
-    place = sums + program * 2 * channels + column
-    there = program < n_programs
-    first = tl.sum(tl.load(place, mask=there, other=0.0), 0)
-    second = tl.sum(tl.load(place + channels, mask=there, other=0.0), 0)
-    tl.store(gradients + column, first)
-    tl.store(gradients + channels + column, second)
-
-
-@triton.jit
 def _send_back(
-    x,
-    gradient,
-    out,
-    moments,
-    weight,
-    bias,
-    gradients,
-    n_rows,
-    slope: tl.constexpr,
-    channels: tl.constexpr,
+    x, gradient, out, norm, sums, n_rows, slope: tl.constexpr, channels: tl.constexpr
 ):
     rows: tl.constexpr = _NUMBERS // channels
     column = tl.arange(0, channels)
-    centre = tl.load(moments + column)
-    spread = tl.load(moments + channels + column)
-    factor = tl.load(weight + column)
-    shift = tl.load(bias + column)
-    first = tl.load(gradients + column) / n_rows
-    second = tl.load(gradients + channels + column) / n_rows
+    centre, spread, weight, bias = _loaded(norm, channels)
+    first = tl.load(sums + column) / n_rows
+    second = tl.load(sums + channels + column) / n_rows
     row = tl.program_id(0) * rows + tl.arange(0, rows)[:, None]
-    there = row < n_rows
-    place = row * channels + column
-    value = tl.load(x + place, mask=there).to(tl.float32)
-    value = (value - centre) * spread
-    back = tl.load(gradient + place, mask=there).to(tl.float32)
-    back = tl.where(value * factor + shift > 0, back, back * slope)
-    back = (back - first - value * second) * (spread * factor)
+    place, there = row * channels + column, row < n_rows
+    value, back = _back(x, gradient, place, there, centre, spread, weight, bias, slope)
+    back = (back - first - value * second) * (spread * weight)
     tl.store(out + place, back.to(out.dtype.element_ty), mask=there)
 
 
@@ -232,15 +205,14 @@ class FusedNormLeaky(torch.autograd.Function):
         """Return the result, and move the running moments."""
         channels, n_rows, tiles, adders = _cut(x)
         sums = torch.empty(adders, 2, channels, device=x.device)
-        moments = torch.empty(2, channels, device=x.device)
-        y = torch.empty_like(x)
+        norm, y = torch.empty(4, channels, device=x.device), torch.empty_like(x)
         _add_up_moments[(adders,)](x, sums, n_rows, channels)
-        kept = (moments, running_mean, running_var, seen)
+        kept = (norm, weight, bias, running_mean, running_var, seen)
         numbers = (n_rows, adders, eps, momentum, channels)
         programs = triton.next_power_of_2(adders)
         _finish_moments[(channels // 16,)](x, sums, *kept, *numbers, programs)
-        _normalise[(tiles,)](x, y, moments, weight, bias, n_rows, slope, channels)
-        ctx.save_for_backward(x, moments, weight, bias)
+        _normalise[(tiles,)](x, y, norm, n_rows, slope, channels)
+        ctx.save_for_backward(x, norm)
         ctx.slope = slope
         return y
 
@@ -248,15 +220,12 @@ class FusedNormLeaky(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of images, weight and bias."""
-        x, moments, weight, bias = ctx.saved_tensors
+        x, norm = ctx.saved_tensors
         gradient = gradient.contiguous(memory_format=torch.channels_last)
         channels, n_rows, tiles, adders = _cut(x)
         sums = torch.empty(adders, 2, channels, device=x.device)
-        gradients, out = torch.empty_like(moments), torch.empty_like(x)
-        known, shape = (moments, weight, bias), (n_rows, ctx.slope, channels)
-        _add_up_gradients[(adders,)](x, gradient, sums, *known, *shape)
-        programs = triton.next_power_of_2(adders)
-        few = (channels // 16,)
-        _finish_gradients[few](sums, gradients, adders, channels, programs)
-        _send_back[(tiles,)](x, gradient, out, *known, gradients, *shape)
-        return out, gradients[1], gradients[0], *(None,) * 6
+        out, shape = torch.empty_like(x), (n_rows, ctx.slope, channels)
+        _add_up_gradients[(adders,)](x, gradient, sums, norm, *shape)
+        sums = sums.sum(dim=0)
+        _send_back[(tiles,)](x, gradient, out, norm, sums, *shape)
+        return out, sums[1], sums[0], *(None,) * 6

@@ -177,8 +177,8 @@ def test_networks_trained_together_are_those_trained_alone(alone, tmp_path):
 
 
 def test_a_failing_network_fails_alone(tmp_path):
-    done = run(ruled(b"4", b"{name: noise, ratio: 7}"), tmp_path)
-    assert {one["key"]["method"] for one in done.failed} == {"noise(ratio=7)"}
+    done = run(ruled(b"4", b"{name: noise, smoothing: 7}"), tmp_path)
+    assert {one["key"]["method"] for one in done.failed} == {"noise(smoothing=7)"}
     assert done.n_run == 4
 
 

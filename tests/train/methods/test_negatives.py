@@ -188,7 +188,7 @@ def test_each_paper_has_its_number_of_negatives():
         ("energy_bounded", {"m_in": -5.0}, "m_out must be above m_in, got -5.0 with"),
         ("energy_bounded", {"m_out": np.inf}, r"m_out must be a number in \(-inf, inf"),
         ("logitnorm", {"temperature": 0}, r"temperature must be a number in \(0, inf"),
-        ("objectosphere", {"synthetic": "svhn"}, "synthetic must be one of 'mixtures'"),
+        ("openauc", {"preset": "text"}, "preset must be one of 'paper', 'released'"),
     ],
 )
 def test_impossible_options_are_refused(name, options, message):

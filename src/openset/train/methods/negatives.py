@@ -1,6 +1,6 @@
 """Methods trained with negatives: Entropic, Objectosphere, Outlier Exposure, energy."""
 
-from typing import ClassVar, Literal, NoReturn
+from typing import ClassVar, NoReturn
 
 import torch
 from torch import Tensor
@@ -8,7 +8,6 @@ from torch import Tensor
 from openset import _check
 from openset.train.methods.base import Loss, Method, Response, full_precision, mean_of
 from openset.train.methods.mixing import beta, mix, other_class
-from openset.train.methods.torchosr import noise_like
 from openset.train.networks import Network
 
 
@@ -189,10 +188,10 @@ class Objectosphere(WithNegatives):
     ----------
     weight, length
         λ and ξ; both depend on how long the features of a network are.
-    synthetic
-        Where half as many negatives come from in a run without real ones: "mixtures" of
-        two inputs of different classes, or uniform "noise". Results differ from those
-        of the paper, which has real ones.
+    alpha
+        In a run without negatives, half as many are made: mixtures of two inputs of
+        different classes with shares from Beta(α, α). Results differ from those of the
+        paper, which has real ones.
 
     References
     ----------
@@ -204,7 +203,6 @@ class Objectosphere(WithNegatives):
     needs_negatives = False
     weight: float = 1e-4
     length: float = 50.0
-    synthetic: Literal["mixtures", "noise"] = "mixtures"
     alpha: int = 2
 
     def of_both(
@@ -220,9 +218,6 @@ class Objectosphere(WithNegatives):
     def synthesised(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Make half as many negatives as there are samples."""
         n = labels.shape[0] // 2
-        if self.synthetic == "noise":
-            made = noise_like(inputs[:n], inputs, "min_max")
-            return made, torch.ones_like(labels[:n], dtype=torch.bool)
         partner, exists = other_class(labels)
         share = beta(self.alpha, n, inputs.device)
         return mix(inputs[:n], inputs[partner[:n]], share), exists[:n]

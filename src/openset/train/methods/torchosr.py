@@ -1,7 +1,5 @@
 """Thresholded, Noise and Overlay Softmax, of torchosr and the class-imbalance study."""
 
-from typing import Literal
-
 import numpy as np
 import torch
 from torch import Tensor
@@ -58,11 +56,6 @@ class _ExtraOutput(Method):
     score = "custom"
     n_extra = 1
     has_linear_head = False
-    ratio: float = 0.5
-
-    def check(self, caller: str, network: Network) -> None:
-        """Raise unless there is at most one synthetic image per real one."""
-        self.part = _check.rate(caller, "ratio", self.ratio, open_low=True)
 
     def made(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return synthetic images, and a mask of those that count."""
@@ -93,15 +86,7 @@ class _ExtraOutput(Method):
 
 
 class Noise(_ExtraOutput):
-    r"""Adds ⌊B/2⌋ images of uniform noise to a batch of B, as class C + 1.
-
-    Parameters
-    ----------
-    ratio
-        Synthetic images per real one.
-    noise_range
-        "zero_max": from 0 to the largest value in the batch, as published; "min_max":
-        from the smallest, which on mean-free pixels is the whole range.
+    r"""Adds ⌊B/2⌋ images of noise, uniform from 0 to the batch's maximum, to B images.
 
     References
     ----------
@@ -109,12 +94,11 @@ class Noise(_ExtraOutput):
     """
 
     title = "Noise Softmax"
-    noise_range: Literal["zero_max", "min_max"] = "zero_max"
 
     def made(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Draw them."""
-        n = int(labels.shape[0] * self.part)
-        made = noise_like(inputs[:n], inputs, self.noise_range)
+        n = labels.shape[0] // 2
+        made = inputs.amax() * torch.rand_like(inputs[:n])
         return made, torch.ones_like(labels[:n], dtype=torch.bool)
 
 
@@ -123,11 +107,6 @@ class Overlay(_ExtraOutput):
 
     The first ⌈B/2⌉ images of the batch each get a partner drawn evenly from those of
     other classes, as in the text; the library goes through pairs of classes in turn.
-
-    Parameters
-    ----------
-    ratio
-        Synthetic images per real one.
 
     References
     ----------
@@ -138,7 +117,7 @@ class Overlay(_ExtraOutput):
 
     def made(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Draw them."""
-        n = -int(-labels.shape[0] * self.part // 1)
+        n = -(-labels.shape[0] // 2)
         partner, exists = other_class(labels)
         return (inputs[:n] + inputs[partner[:n]]) / 2, exists[:n]
 
@@ -153,13 +132,6 @@ def unit_norm(logits: Tensor) -> Tensor:
     """
     logits = full_precision(logits)
     return logits / (torch.linalg.vector_norm(logits, dim=1, keepdim=True) + 1e-4)
-
-
-def noise_like(shape: Tensor, inputs: Tensor, noise_range: str) -> Tensor:
-    """Draw uniform noise in the shape of one tensor and the range of another."""
-    high = inputs.amax()
-    low = inputs.amin() if noise_range == "min_max" else torch.zeros_like(high)
-    return low + (high - low) * torch.rand_like(shape)
 
 
 def published_threshold(n_classes: int) -> float:

@@ -86,10 +86,13 @@ def with_unknown(caller: str, labels: Any, predicted: Any, unknown_label: Any) -
 def merged(
     sets: Sequence[tuple[str, ...]],
 ) -> tuple[tuple[str, ...], list[NDArray[np.int64]]]:
-    """Return all names, and for each set the new number of each old one."""
+    """Return all names, and for each set the new number of each old one.
+
+    The label of unknown samples, -1, takes the last entry, which is -1 again.
+    """
     names = list(dict.fromkeys(name for one in sets for name in one))
     place = {name: number for number, name in enumerate(names)}
-    moved = [np.array([place[name] for name in one], dtype=np.int64) for one in sets]
+    moved = [np.array([*(place[name] for name in one), UNKNOWN]) for one in sets]
     return tuple(names), moved
 
 

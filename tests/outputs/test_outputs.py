@@ -146,9 +146,8 @@ def test_joined_parts_share_names_and_head_and_have_ids_if_all_have():
     [
         ({"classes": "abc"}, {"classes": "cba"}, "parts must be of one network, got"),
         (HEAD, {"weight": np.zeros((3, 2))}, "of one network, got different weight"),
-        ({}, {"logits": LOGITS[:, :2], "labels": None}, "equally wide in all parts"),
         ({}, {"features": None}, "all parts or for none, got 1 of 2 without"),
-        ({"input_step": "a"}, {}, "perturbed by one step, got none and a"),
+        ({"input_step": "a"}, {}, "of one network, got different input_step"),
     ],
 )
 def test_parts_of_different_networks_are_not_joined(first, second, words):
@@ -212,12 +211,3 @@ def test_one_logit_for_two_classes_takes_two_columns():
     logits = np.stack([-z, z], axis=1) / 2
     odds = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     assert_allclose(odds[:, 1], 1 / (1 + np.exp(-z)))
-
-
-def test_columns_of_a_table_are_in_the_order_of_the_classes():
-    table = pandas.DataFrame(LOGITS, columns=["cat", "dog", "emu"])
-    assert Outputs(logits=table, classes=["cat", "dog", "emu"]).classes[0] == "cat"
-    assert Outputs(logits=table, classes=["a", "b", "c"]).classes[0] == "a"
-    assert Outputs(logits=table).classes == ()
-    with pytest.raises(ValueError, match="order of the columns of logits, got"):
-        Outputs(logits=table, classes=["dog", "cat", "emu"])

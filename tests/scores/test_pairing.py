@@ -39,7 +39,7 @@ def test_a_shuffled_side_changes_no_bit_of_a_comparison(metric, ids):
 def test_without_ids_the_order_counts_and_a_shuffle_is_told():
     a, b = two_detectors()
     b = replace(b, ids=None)  # one side without ids is as none with
-    with pytest.raises(ValueError, match=r"^compare: b must be of the same samples in"):
+    with pytest.raises(ValueError, match=r"^compare: labels of b must be those of a"):
         stats.compare(a, b.take(SHUFFLED))
     with pytest.raises(ValueError, match="got 89 samples instead of 90"):
         stats.compare(a, b.take(slice(1, None)))
@@ -58,7 +58,7 @@ def test_without_ids_the_order_counts_and_a_shuffle_is_told():
 
 OTHERS = {
     "missing": (np.arange(3, N), "got 3 missing ids such as ['"),
-    "twice": (np.r_[0, 0:N], "some of its ids several times"),
+    "twice": (np.r_[0, 0:N], "some ids several times"),
     "another": (np.r_[0, 2, 2, 3:N], f"got 1 missing ids such as ['{IDS[1]}']"),
 }
 
@@ -80,17 +80,17 @@ def test_one_id_has_one_label_and_tells_one_sample():
     labels = np.where(IDS[5] == IDS, 1, LABELS)
     with pytest.raises(ValueError, match=r"^compare: labels of b must be those of a"):
         stats.compare(a, replace(b, labels=labels))
-    with pytest.raises(ValueError, match=f"for 1 of 90 ids, such as '{IDS[5]}'"):
+    with pytest.raises(ValueError, match="for the same samples, got others for 1 "):
         stats.compare(a, replace(b, labels=labels).take(SHUFFLED))
     a, b = two_detectors(np.where(np.arange(N) < 2, "same", IDS))
     plain = (replace(one, ids=None) for one in (a, b))
     assert stats.compare(a, b) == stats.compare(*plain), "in order, they do no harm"
-    words = "ids of a and b must be different"
+    words = "got some ids several times, and in another order"
     with pytest.raises(ValueError, match=words):
         stats.compare(a, b.take(SHUFFLED))
     # Here it is twice in a and once in b, which has another one instead.
     a, b = a.take([0, 1, 2]), two_detectors()[1].take([5, 2, 1])
-    with pytest.raises(ValueError, match=words):
+    with pytest.raises(ValueError, match="1 other ids such as"):
         stats.compare(a, replace(b, ids=[IDS[5], IDS[2], "same"]))
 
 
@@ -105,7 +105,7 @@ def test_classes_of_one_name_have_one_number(ids):
     assert moved.in_order_of(named) is moved
     renamed = replace(moved, class_names=("cat", "fox", "ape"))
     for other in (replace(plain, labels=[1, 1, -1, -1]), renamed):
-        with pytest.raises(ValueError, match=r"different labels in|of 4 ids"):
+        with pytest.raises(ValueError, match=r"labels of these scores must be those"):
             named.in_order_of(other)
 
 

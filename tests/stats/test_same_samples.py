@@ -104,7 +104,7 @@ REFUSED = [
     ({"metric": "acuracy"}, "metric must be one of '"),
     ({"metric": "oscr_curve"}, "metric must be one of '"),
     ({"b": A.take(slice(0, 30))}, "b must be of the same samples in the same order"),
-    ({"b": A.take(slice(None, None, -1))}, "b .* different labels in 40 of 40 rows"),
+    ({"b": A.take(slice(None, None, -1))}, "labels of b .* got others for 40 of 40"),
     ({"level": 1}, r"level must be a number in \(0, 1\), got 1"),
     ({"level": 0}, r"level must be a number in \(0, 1\), got 0"),
     ({"metric": "aupr", "rng": -1}, "rng must be an integer >= 0, got -1"),

@@ -112,11 +112,13 @@ def test_other_samples_in_one_repeat_are_refused(files):
 
 def test_samples_of_one_repeat_are_told_by_their_ids(tmp_path):
     rows = {"labels": [0, 0, -1], "predicted": [0, 0, 0], "known": [3, 1, 2]}
-    for name, ids in {"a": "xyy", "b": "yxy", "c": "xyz", "d": None}.items():
-        Scores(**rows, ids=ids and list(ids)).save(tmp_path / f"{name}_0.npz")
+    one, other = (Scores(**rows, ids=list(ids)) for ids in ("xyz", "xyw"))
+    parts = {"a": one, "b": one.take([2, 0, 1]), "c": other, "d": Scores(**rows)}
+    for name, scores in parts.items():
+        scores.save(tmp_path / f"{name}_0.npz")
     at = {name: tmp_path / f"{name}_{{seed}}.npz" for name in "abcd"}
     for other in "bd":  # in whatever order, or without ids
         for two in ([at["a"], at[other]], [at[other], at["a"]]):
             assert len(stats.read_results(two, "auroc")) == 2
-    with pytest.raises(ValueError, match=r"as .*a_0.npz, got 1 other ids such as"):
+    with pytest.raises(ValueError, match=r"as .*a_0.npz, got 1 missing ids such as"):
         stats.read_results([at["a"], at["c"]], "auroc")

@@ -113,7 +113,7 @@ class Outputs:
         fields: dict[str, Any] = {
             "logits": real_array("logits", logits, ndim=2, keeps_invalid=keeps),
             "features": real_array("features", features, ndim=2, keeps_invalid=keeps),
-            "classes": class_names(classes, logits),
+            "classes": class_names(classes),
             "weight": real_array("weight", weight, ndim=2),
             "bias": real_array("bias", bias, ndim=1),
             "input_step": str(input_step),
@@ -232,19 +232,14 @@ class Outputs:
         for part in parts:
             need_kind(caller, "parts", part)
         fields: dict[str, Any] = {}
-        for name in ("classes", "weight", "bias"):
+        for name in ("classes", "weight", "bias", "input_step"):
             found = [getattr(part, name) for part in parts]
-            given = [one for one in found if one is not None and len(one)] or found
-            fields[name] = given[0]
-            values: list[Any] = [
-                one if one is None else _xp.to_numpy(one) for one in given
-            ]
-            if not all(np.array_equal(values[0], one) for one in values):
+            if name != "input_step":  # none is a step, too
+                found = [one for one in found if one is not None and len(one)] or found
+            fields[name] = found[0]
+            first, *others = map(_xp.to_numpy, found)
+            if not all(np.array_equal(first, one) for one in others):
                 _check.fail(caller, "parts", "of one network", f"different {name}")
-        steps = sorted({part.input_step for part in parts})
-        if len(steps) > 1:
-            got = " and ".join(one or "none" for one in steps)
-            _check.fail(caller, "parts", "of inputs perturbed by one step", got)
         if any(part.invalid == "keep" for part in parts):
             fields["invalid"] = "keep"
         for name in PER_SAMPLE:
@@ -341,8 +336,4 @@ def _joined(name: str, arrays: list[Any]) -> Any:
     if name in {"groups", "ids"}:
         return _check.joined_names(arrays)
     need_one_place(caller, {f"{name} {i}": one for i, one in enumerate(arrays)})
-    widths = [one.shape[1] for one in arrays if one.ndim > 1]
-    if len(set(widths)) > 1:
-        got = ", ".join(map(str, widths))
-        _check.fail(caller, name, "equally wide in all parts", got)
     return _xp.array_namespace(*arrays).concat(arrays, axis=0)

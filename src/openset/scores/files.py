@@ -19,7 +19,7 @@ REQUIRED = ("labels", "predicted", "known")
 PER_SAMPLE = ("groups", "ids")
 """Columns that it may have beside them."""
 
-_OPTIONAL = (*PER_SAMPLE, "n_classes", "class_names")
+_ALL = (*REQUIRED, *PER_SAMPLE, "n_classes", "class_names")
 _ENDINGS = (".npz", ".csv", ".parquet")
 _CALLER = "Scores.load"
 
@@ -73,21 +73,19 @@ def write_parquet(
 
 def read(path: Path, columns: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of scores; see :meth:`openset.Scores.load`."""
-    if not path.exists():
-        msg = f"{_CALLER}: no such file: {path}"
-        raise FileNotFoundError(msg)
     kind = _check.ending(_CALLER, path, _ENDINGS)
+    for name in columns:
+        _check.one_of(_CALLER, "columns", name, (*REQUIRED, *PER_SAMPLE))
     try:
-        found = _READERS[kind](path)
-    except ArtefactError:
+        found = _renamed(path, _READERS[kind](path), columns)
+        found |= _numbers(found) if kind == ".csv" else {}
+    except (ArtefactError, FileNotFoundError):
         raise
     # A damaged file can hold anything, such as integers of 100 bits.
-    except (OSError, ValueError, LookupError, NotImplementedError, csv.Error) as error:
+    except (OSError, ValueError, LookupError, OverflowError, csv.Error) as error:
         msg = f"{_CALLER}: {path} is damaged or no table of scores ({error})"
         raise ArtefactError(msg) from error
-    found = _renamed(path, found, columns)
-    missing = [name for name in REQUIRED if name not in found]
-    if missing:
+    if not found.keys() >= {*REQUIRED}:
         remedy = (
             "Score these outputs first: openset score, or fitted.score(outputs)"
             if {"logits", "features"} & set(found)
@@ -97,15 +95,8 @@ def read(path: Path, columns: Mapping[str, str]) -> dict[str, Any]:
         rule = f"a file with {', '.join(REQUIRED)}"
         got = ", ".join(sorted(found)) or "nothing"
         _check.fail(_CALLER, str(path), rule, got, remedy, ArtefactError)
-    found = {n: found[n] for n in (*REQUIRED, *_OPTIONAL) if n in found}
-    if kind == ".csv":
-        found |= _numbers(path, found)
-    if "n_classes" in found:
-        counts = np.unique(found["n_classes"]).tolist()
-        if len(counts) != 1:
-            _check.fail(str(path), "n_classes", "one number", counts, "", ArtefactError)
-        found["n_classes"] = counts[0]
-    return found
+    wanted = (*REQUIRED, *PER_SAMPLE) if kind == ".csv" else _ALL
+    return {name: found[name] for name in wanted if name in found}
 
 
 def _from_csv(path: Path) -> dict[str, NDArray[Any]]:
@@ -141,27 +132,15 @@ _READERS = {
 }
 
 
-def _numbers(path: Path, columns: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
+def _numbers(columns: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
     """Read the cells of a table as numbers; classes may be names."""
-    kinds: dict[str, type] = {"known": np.float64, "n_classes": np.int64}
+    found = {n: columns[n].astype(np.float64) for n in ("known",) if n in columns}
     try:
         columns["labels"].astype(np.float64)
-        kinds |= {"labels": np.int64, "predicted": np.int64}
-    except ValueError:
-        pass  # names
-    found = {}
-    for name in kinds.keys() & columns.keys():
-        cells = columns[name]
-        try:
-            found[name] = cells.astype(kinds[name])
-        except (ValueError, OverflowError) as error:
-            msg = f"{_CALLER}: {path}: column {name}: {error}"
-            raise ArtefactError(msg) from error
-        texts = np.unique(np.char.strip(cells))
-        if name != "known" and texts.size > np.unique(found[name]).size:
-            rule = "written in one way in each row: 01 and 1 may be two classes"
-            _check.fail(str(path), name, rule, texts[:5], "", ArtefactError)
-    return found
+    except (ValueError, KeyError):  # names, or none
+        return found
+    classes = {"labels", "predicted"} & columns.keys()
+    return found | {name: columns[name].astype(np.int64) for name in classes}
 
 
 def _renamed(
@@ -169,12 +148,9 @@ def _renamed(
 ) -> dict[str, NDArray[Any]]:
     """Give columns the names that scores have; raise if the file has no such column."""
     for name, own in columns.items():
-        _check.one_of(_CALLER, "columns", name, (*REQUIRED, *PER_SAMPLE))
         if own and own not in found:
-            rule, got = (
-                f"a column of {path}",
-                f"{own} beside {', '.join(sorted(found))}",
-            )
+            rule = f"a column of {path}"
+            got = f"{own} beside {', '.join(sorted(found))}"
             _check.fail(_CALLER, name, rule, got, "", ArtefactError)
     found |= {name: found[own] for name, own in columns.items() if own}
     return {name: one for name, one in found.items() if columns.get(name) != ""}

@@ -1,12 +1,11 @@
 """Scores of the same samples, brought into the same order."""
 
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _class_names
-from openset._types import UNKNOWN
 
 if TYPE_CHECKING:
     from openset.scores.scores import Scores  # it imports us
@@ -23,37 +22,22 @@ def in_order_of(
     the same order, and labels must agree. `names` are those of `first` and `scores` in
     errors. Scores that are in order are returned as they are.
     """
+    found, remedy = scores, ""
     if first.ids is None or scores.ids is None:
-        rule = f"of the same samples in the same order as {names[0]}"
+        remedy = "Give ids to both, and samples may be in any order"
         if len(scores) != len(first):
+            rule = f"of the same samples in the same order as {names[0]}"
             got = f"{len(scores)} samples instead of {len(first)}"
-            _check.fail(caller, names[1], rule, got)
-        wanted, labels = comparable_labels(first, scores)
-        if n := np.count_nonzero(wanted != labels):
-            got = f"different labels in {n} of {len(first)} rows"
-            remedy = "Give ids to both, and samples may be in any order"
             _check.fail(caller, names[1], rule, got, remedy)
-        return scores
-    rows = _rows(*_alike(scores.ids, first.ids), caller=caller, names=names)
-    found = scores if rows is None else scores.take(rows)
+    else:
+        rows = _rows(scores.ids, first.ids, caller=caller, names=names)
+        found = scores if rows is None else scores.take(rows)
     wanted, labels = comparable_labels(first, found)
-    if (differ := wanted != labels).any():
-        n, one = np.count_nonzero(differ), first.ids[differ][0].item()
-        rule = f"those of {names[0]} for the same ids"
-        got = f"others for {n} of {len(first)} ids, such as {one!r}"
-        _check.fail(caller, f"labels of {names[1]}", rule, got)
+    if n := np.count_nonzero(wanted != labels):
+        rule = f"those of {names[0]} for the same samples"
+        got = f"others for {n} of {len(first)}"
+        _check.fail(caller, f"labels of {names[1]}", rule, got, remedy)
     return found
-
-
-def need_same_ids(
-    scores: "Scores", first: "Scores", *, caller: str, names: tuple[str, str]
-) -> None:
-    """Raise if both have ids, and not the same ones; their order may differ."""
-    if first.ids is None or scores.ids is None:
-        return
-    ids, wanted = _alike(scores.ids, first.ids)
-    if not np.array_equal(np.sort(ids), np.sort(wanted)):
-        _refuse_others(ids, wanted, caller=caller, names=names)
 
 
 def seems_reordered(scores: "Scores", first: "Scores") -> bool:
@@ -79,51 +63,33 @@ def comparable_labels(
     if names[0] is None or names[1] is None or names[0] == names[1]:
         return one.labels, other.labels
     _, (first, second) = _class_names.merged([names[0], names[1]])
-    # The label -1 takes the last entry.
-    return np.append(first, UNKNOWN)[one.labels], np.append(second, UNKNOWN)[
-        other.labels
-    ]
-
-
-def _alike(one: NDArray[Any], other: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return ids of one kind: what are numbers in other files is text in a ``.csv``."""
-    if one.dtype.kind == other.dtype.kind:
-        return one, other
-    return one.astype(np.str_), other.astype(np.str_)
+    return first[one.labels], second[other.labels]
 
 
 def _rows(
     ids: NDArray[Any], wanted: NDArray[Any], *, caller: str, names: tuple[str, str]
 ) -> list[int] | None:
     """Return the row of each wanted id; None if they are in this order already."""
+    if ids.dtype.kind != wanted.dtype.kind:  # numbers elsewhere are text in a .csv
+        ids, wanted = ids.astype(np.str_), wanted.astype(np.str_)
     if np.array_equal(ids, wanted):
         return None
     # A dictionary is quicker than to sort names, which are compared letter by letter.
     row_of = {one: row for row, one in enumerate(ids.tolist())}
     rows = [row_of.get(one, -1) for one in wanted.tolist()]
-    if ids.size != wanted.size or -1 in rows:
-        _refuse_others(ids, wanted, caller=caller, names=names)
-    if len(set(rows)) < len(rows):
-        both = f"ids of {names[0]} and {names[1]}"
-        rule = "different, as samples are in another order"
-        _check.fail(caller, both, rule, f"{len(set(rows))} among {len(rows)}")
+    if ids.size != wanted.size or -1 in rows or len({*rows}) < len(rows):
+        missing, others = np.setdiff1d(wanted, ids), np.setdiff1d(ids, wanted)
+        got = " and ".join(
+            f"{one.size} {what} ids such as {one[:2].tolist()}"
+            for one, what in ((missing, "missing"), (others, "other"))
+            if one.size
+        )
+        _check.fail(
+            caller,
+            names[1],
+            f"of the same samples as {names[0]}",
+            got or "some ids several times, and in another order",
+            "If rows are in the same order and only the ids differ, leave ids out: "
+            "Scores.load(path, columns={'ids': ''}), in the shell --columns ids=",
+        )
     return rows
-
-
-def _refuse_others(
-    ids: NDArray[Any], wanted: NDArray[Any], *, caller: str, names: tuple[str, str]
-) -> NoReturn:
-    missing, others = wanted[~np.isin(wanted, ids)], ids[~np.isin(ids, wanted)]
-    got = " and ".join(
-        f"{one.size} {what} ids such as {one[:2].tolist()}"
-        for one, what in ((missing, "missing"), (others, "other"))
-        if one.size
-    )
-    _check.fail(
-        caller,
-        names[1],
-        f"of the same samples as {names[0]}",
-        got or "some of its ids several times",
-        "If rows are in the same order and only the ids differ, leave ids out: "
-        "Scores.load(path, columns={'ids': ''}), in the shell --columns ids=",
-    )

@@ -288,8 +288,8 @@ class Scores:
         found = files.read(path, columns or {})
         if higher_is_unknown:
             found["known"] = -found["known"]
-        if "class_names" in found:
-            found["class_names"] = found["class_names"].tolist()
+        for name in {"n_classes", "class_names"} & found.keys():
+            found[name] = found[name].tolist()
         for column in (n for n in (*REQUIRED, *PER_SAMPLE) if n in found):
             _check.frozen(found[column])
         with _io.naming(path):
@@ -347,7 +347,7 @@ def _with_same_names(parts: "list[Scores]") -> "list[Scores]":
     return [
         replace(
             part,
-            labels=np.append(move, UNKNOWN)[part.labels],  # -1 takes the last entry
+            labels=move[part.labels],
             predicted=move[part.predicted],
             n_classes=None if part.n_classes is None else len(names),
             class_names=names,

@@ -16,7 +16,7 @@ import numpy as np
 
 from openset import _check, metrics
 from openset.results import Result, Results
-from openset.scores import Scores, comparable_labels, need_same_ids
+from openset.scores import Scores, comparable_labels, in_order_of
 
 METRICS = ("openauc", "auroc", "accuracy", "fpr_at_tpr")
 """Metrics that `read_results` computes by default."""
@@ -163,7 +163,8 @@ def _check_same(path: Path, scores: Scores, other: Path, others: Scores) -> None
     Their order may differ, as files of different networks are not compared row by row.
     """
     names = str(path), str(other)
-    need_same_ids(others, scores, caller="read_results", names=names)
+    if scores.ids is not None and others.ids is not None:
+        in_order_of(others, scores, caller="read_results", names=names)
     one, two = comparable_labels(scores, others)
     if not np.array_equal(np.sort(one), np.sort(two)):
         got = f"{others.n_known} known and {others.n_unknown} unknown ones"

@@ -113,7 +113,7 @@ MISTAKES = {
     "calibrate --run missing --out r": "no such file: missing/outputs/train.npz",
     "calibrate --out r --known far.npz --surrogate val.npz": "swapped",
     "calibrate --out r --known val.npz -d msp -d energy": "--surrogate must be",
-    "calibrate --out r --known val.npz --objective at_tpr:fpr=1": "one of tpr",
+    "calibrate --out r --known val.npz --objective at_tpr:fpr=1": "one of 'tpr'",
     "calibrate --out r --known train.npz --train train.npz --surrogate far.npz": (
         "got 300 of 300 known"
     ),

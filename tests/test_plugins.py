@@ -141,5 +141,5 @@ except ImportError as error:
     assert said[0] == "['lion', 'ghost'] False"
     assert said[1] == "Lion() True"
     assert said[2].startswith(
-        "detectors: the entry point ghost = nowhere:Ghost of zoo could not be loaded"
+        "detectors: EntryPoint(name='ghost', value='nowhere:Ghost', group='openset.det"
     )

@@ -177,23 +177,6 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
     return owned(array, values)
 
 
-def same_order(caller: str, columns: Mapping[str, Any]) -> None:
-    """Raise if two columns of pandas have the same index in another order.
-
-    Only the order of values is used here: their rows would not belong together.
-    """
-    (first, column), *others = columns.items()
-    one: Any = getattr(column, "index", None)
-    for name, column in others:
-        other: Any = getattr(column, "index", None)
-        if not (hasattr(one, "equals") and hasattr(other, "equals")):
-            continue
-        if not one.equals(other) and set(one) == set(other):
-            remedy = f"Give {name}.loc[{first}.index], or {name}.to_numpy()"
-            got = "the same index in another order"
-            fail(caller, name, f"in the order of {first}", got, remedy)
-
-
 def unmasked(caller: str, name: str, values: Any) -> None:
     """Raise if some values are masked: NumPy would use what is below the mask."""
     if np.ma.is_masked(values):
@@ -267,16 +250,6 @@ def texts(caller: str, name: str, values: Sequence[str]) -> NDArray[np.str_]:
         got = f"one of {longest} characters among {len(lengths)}"
         fail(caller, name, "texts of similar lengths", got, "Shorten it")
     return np.array(values, dtype=np.str_)
-
-
-def joined_names(parts: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Concatenate names of samples; as text where one kind of integer is too small.
-
-    NumPy would make floats of integers of 64 bits with and without a sign, and round.
-    """
-    if np.result_type(*parts).kind == "f":
-        parts = [part.astype(np.str_) for part in parts]
-    return np.concatenate(parts)
 
 
 def owned(array: NDArray[Any], given: Any) -> NDArray[Any]:

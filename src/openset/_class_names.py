@@ -99,10 +99,8 @@ def merged(
 def need_names(caller: str, values: Sequence[str], highest: int) -> tuple[str, ...]:
     """Return names of classes as a tuple; raise unless there is one for each class."""
     names = tuple(values)
-    are_strings = not isinstance(values, str) and set(map(type, names)) <= {
-        str,
-        np.str_,
-    }
+    is_list = not isinstance(values, str)
+    are_strings = is_list and all(isinstance(one, str) for one in names)
     if not are_strings or len(set(names)) < len(names) or highest >= len(names):
         rule = "different strings, one for each class"
         got = f"{len(set(names))} different ones and class {highest}"

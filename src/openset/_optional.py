@@ -26,12 +26,8 @@ install "openset[cluster]"
     try:
         yield
     except ModuleNotFoundError as error:
-        if error.name is None:  # it imports its parts late: the first cause says why
-            cause: BaseException = error
-            while cause.__cause__ is not None:
-                cause = cause.__cause__
-            msg = f"a package that is installed does not import ({cause})"
-            raise MissingExtraError(msg) from error
+        if error.name is None:  # it is installed: it says itself what it lacks
+            raise
         package = f'"openset[{extra}]"' if extra else error.name.partition(".")[0]
         msg = f"needs {error.name}; install it with: pip install {package}"
         raise MissingExtraError(msg, name=error.name) from error

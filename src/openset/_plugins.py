@@ -100,11 +100,7 @@ class Registry(Mapping[str, T], Generic[T]):
             try:
                 self._values[name] = self._accept(self._package, offered.load())
             except Exception as error:
-                msg = (
-                    f"{self._package}: the entry point {name} = {offered.value} of "
-                    f"{getattr(offered.dist, 'name', None)} could not be loaded "
-                    f"({type(error).__name__}: {error})"
-                )
+                msg = f"{self._package}: {offered} could not be loaded ({error!r})"
                 raise ImportError(msg) from error
         return self._values[name]
 

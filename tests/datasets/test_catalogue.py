@@ -183,7 +183,7 @@ def test_a_broken_package_hides_no_other_data_set(guest):
     done = shell(guest, "datasets", "--json")
     broken = json.loads(done.stdout)[-1]
     assert (broken["name"], broken["how"]) == ("birds", "broken plug-in")
-    assert "of guest-birds could not be loaded" in broken["about"]
+    assert "guest_birds:gone', group='openset.datasets') could not" in broken["about"]
     failed = shell(guest, "datasets", "birds", check=False)
     assert failed.returncode == 2
     assert failed.stderr.startswith("error: ")

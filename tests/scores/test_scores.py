@@ -9,7 +9,6 @@ import pytest
 
 from openset import Outputs, Scores, UndefinedMetricError, metrics
 from openset.scores import need_known
-from tests.extras import pandas
 
 GOOD = {"labels": [0, 1, -1], "predicted": [0, 1, 1], "known": [0.9, 1 / 3, -np.inf]}
 NAMED = {"labels": ["dog", "ant", "unknown"], "predicted": ["dog", "bee", "dog"]}
@@ -179,16 +178,6 @@ def test_parts_are_joined_whatever_the_order_of_their_classes():
         Scores.concat([scores, 1])
 
 
-def test_names_that_are_integers_with_and_without_a_sign_are_not_rounded():
-    big = np.array([2**53 + 1], dtype=np.uint64)
-    for kind in (Scores, Outputs):
-        one = {"labels": [0], "predicted": [0], "known": [1.0]}
-        one = one if kind is Scores else {"logits": [[1.0, 0.0]]}
-        parts = [kind(**one, groups=names, ids=names) for names in (big, [7])]
-        joined = kind.concat(parts)
-        assert joined.ids.tolist() == joined.groups.tolist() == [str(2**53 + 1), "7"]
-
-
 def test_decisions_reject_below_the_threshold():
     scores = Scores(**GOOD)
     assert scores.decided(1 / 3).tolist() == [0, 1, -1]
@@ -237,17 +226,3 @@ def test_labels_of_256_classes_fit_into_8_bits():
     scores = Scores(labels=every, predicted=every, known=np.zeros(256))
     assert scores.n_unknown == 0
     assert Outputs(features=np.ones((256, 1)), labels=every).labels.max() == 255
-
-
-def test_rows_of_pandas_in_another_order_do_not_belong_together():
-    columns = {n: pandas.Series(v, index=["x", "y", "z"]) for n, v in GOOD.items()}
-    assert Scores(**columns).n_known == 2
-    by_score = columns["known"].sort_values()
-    with pytest.raises(ValueError, match="known must be in the order of labels"):
-        Scores(**columns | {"known": by_score})
-    Scores(**columns | {"known": by_score.to_numpy()})
-    Scores(**columns | {"known": by_score.reset_index(drop=True)})
-    table = pandas.DataFrame(np.eye(3), index=["z", "y", "x"])
-    with pytest.raises(ValueError, match="labels must be in the order of logits"):
-        Outputs(logits=table, labels=columns["labels"])
-    Outputs(logits=table.loc[["x", "y", "z"]], labels=columns["labels"])

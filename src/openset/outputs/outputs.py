@@ -106,9 +106,6 @@ class Outputs:
         if logits is None and features is None:
             _check.fail("Outputs", "logits or features", "given", "neither")
         _check.one_of("Outputs", "invalid", invalid, get_args(Invalid))
-        rows = {"logits": logits, "features": features, "labels": labels}
-        names = {"groups": groups, "ids": ids}
-        _check.same_order("Outputs", rows | names)
         keeps = invalid == "keep"
         fields: dict[str, Any] = {
             "logits": real_array("logits", logits, ndim=2, keeps_invalid=keeps),
@@ -120,7 +117,7 @@ class Outputs:
             "invalid": invalid,
         }
         fields["labels"] = numbered_labels(labels, fields["classes"])
-        for name, given in names.items():
+        for name, given in {"groups": groups, "ids": ids}.items():
             if given is not None:
                 fields[name] = _check.names("Outputs", name, given)
         for name, value in fields.items():
@@ -334,6 +331,6 @@ def _joined(name: str, arrays: list[Any]) -> Any:
         got = f"{missing} of {len(arrays)} without"
         _check.fail(caller, name, "given for all parts or for none", got)
     if name in {"groups", "ids"}:
-        return _check.joined_names(arrays)
+        return np.concatenate(arrays)
     need_one_place(caller, {f"{name} {i}": one for i, one in enumerate(arrays)})
     return _xp.array_namespace(*arrays).concat(arrays, axis=0)

@@ -91,8 +91,6 @@ class Scores:
         class_names: Sequence[str] | None = None,
         unknown_label: str | int | None = None,
     ) -> None:
-        given = {"labels": labels, "predicted": predicted, "known": known}
-        _check.same_order("Scores", given | {"groups": groups, "ids": ids})
         if _class_names.is_text(labels):
             labels, predicted, class_names = _class_names.numbered(
                 "Scores", labels, predicted, unknown_label, class_names
@@ -214,8 +212,7 @@ class Scores:
             if name == "groups" and 0 < missing < len(parts):
                 rule = "given for all parts or for none"
                 _check.fail("Scores.concat", name, rule, f"{missing} without")
-            join = _check.joined_names if name in PER_SAMPLE else np.concatenate
-            fields[name] = None if missing else _check.frozen(join(arrays))
+            fields[name] = None if missing else _check.frozen(np.concatenate(arrays))
         counts = [part.n_classes for part in parts]
         return cls(**fields, n_classes=None if None in counts else max(counts))  # type: ignore[type-var]
 

@@ -52,11 +52,6 @@ def as_float(array: Array) -> Array:
     return xp.astype(array, xp.float64)
 
 
-def same_place(a: Array, b: Array) -> bool:
-    """Whether two arrays have the same library and device."""
-    return array_namespace(a) is array_namespace(b) and device(a) == device(b)
-
-
 def runs(n: int, size: int) -> Iterator[slice]:
     """Split ``0..n`` into slices of at most `size`."""
     for start in range(0, n, size):
@@ -74,16 +69,23 @@ def some(mask: Array) -> bool:
 
 
 def by_rows(
-    function: Callable[..., Array], *arrays: Array, size: int = _CACHE_BYTES
+    function: Callable[..., Array],
+    *arrays: Array,
+    size: int = _CACHE_BYTES,
+    step: int | None = None,
 ) -> Array:
-    """Apply a function to blocks of rows, so that temporaries stay in the cache."""
-    if is_traced(arrays[0]):
-        return function(*arrays)
+    """Apply a function to blocks of rows, so that temporaries stay in the cache.
+
+    On the CPU they have so many bytes; or, everywhere, so many rows.
+    """
     n = arrays[0].shape[0]
-    # Dtypes of the standard need not have a size attribute.
-    each = (getattr(a.dtype, "itemsize", 8) * math.prod(a.shape[1:]) for a in arrays)
-    step = max(1, size // sum(each))
-    if n <= step or not is_on_cpu(arrays[0]):
+    if step is None and is_on_cpu(arrays[0]):
+        # Dtypes of the standard need not have a size attribute.
+        each = (
+            getattr(a.dtype, "itemsize", 8) * math.prod(a.shape[1:]) for a in arrays
+        )
+        step = max(1, size // sum(each))
+    if step is None or is_traced(arrays[0]) or n <= step:
         return function(*arrays)
     parts = [function(*(a[rows, ...] for a in arrays)) for rows in runs(n, step)]
     return array_namespace(parts[0]).concat(parts, axis=0)
@@ -227,7 +229,9 @@ def put(rows: Array, columns: Array, value: Any) -> Array:
 
 
 def moved(values: NDArray[Any], like: Array) -> Array:
-    """Make an array from NumPy values in the library and device of `like`."""
+    """Return NumPy values in the library and on the device of `like`."""
+    if is_numpy_array(like):
+        return values
     xp = array_namespace(like)
     # torch would share memory with NumPy, and warns if that is read-only.
     return xp.asarray(np.require(values, requirements="W"), device=device(like))

@@ -27,16 +27,9 @@ def together(parts, train):
     """Fit the parts and combine them, ranked among samples of their own."""
     fitted = [recipe.fit(train) for recipe in Combined(parts=parts).recipes]
     held_out = drawn(200, seed=9)
-    like = train.logits if train.logits is not None else train.features
-    reference = [
-        one.to(held_out.features).known(
-            held_out
-            if train.logits is not None
-            else Outputs(features=held_out.features)
-        )
-        for one in fitted
-    ]
-    return combine(fitted, reference=reference).to(like)
+    if train.logits is None:
+        held_out = Outputs(features=held_out.features)
+    return combine(fitted, reference=[one.known(held_out) for one in fitted])
 
 
 def test_tied_knots_share_the_middle_of_their_ranks():

@@ -101,17 +101,6 @@ def test_parameters_that_saving_would_lose_are_refused(outputs, tmp_path):
     assert not (tmp_path / "plain.npz").exists()
 
 
-@pytest.mark.parametrize(
-    ("detector", "remedy"),
-    [(MSP(), "MSP().fit().score"), (KNN(k=3), "KNN().fit(train).score")],
-)
-def test_an_unfitted_detector_says_how_to_score(detector, remedy):
-    with pytest.raises(AttributeError) as error:
-        detector.score(None)
-    assert str(error.value).endswith(f"no attribute 'score'. Fit it first: {remedy}")
-    assert not hasattr(detector, "score")
-
-
 @pytest.mark.parametrize("detector", [ViM(dim=4), ReAct(), NCI()])
 def test_a_last_layer_that_does_not_fit_the_logits_is_warned_of(detector):
     rng = np.random.default_rng(0)
@@ -162,9 +151,6 @@ def test_a_fit_keeps_its_own_copy_of_the_head(asarray):
 
 
 def test_a_state_is_named_arrays(outputs):
-    rule = "_Plain.fit: the result of fit_state must be a mapping .* to arrays, got"
-    with pytest.raises(TypeError, match=rule):
-        _Plain(state={"a": object()}).fit(outputs)
     fitted = _Plain(state={"a": 1.0, "b": [1, 2]}).fit(outputs)
     assert fitted.state["a"] == 1
     assert fitted.state["b"].tolist() == [1, 2]
@@ -175,4 +161,4 @@ def test_a_state_has_the_dtype_of_the_training_outputs():
     fitted = _Plain(state=made).fit(split(50, dtype=np.float32))
     assert fitted.state["means"].dtype == np.float32
     assert fitted.state["classes"].dtype == np.int64
-    assert fitted.prepared(np.float64)["means"].dtype == np.float64
+    assert fitted.prepared(np.ones(1), np.float64)["means"].dtype == np.float64

@@ -121,12 +121,9 @@ def test_some_ties_at_the_minimum_are_fine_and_too_many_are_refused():
 def test_the_functions_are_scipys(shape):
     law = GPD(shape=shape, loc=1.0, scale=2.0)
     x = np.array([-np.inf, 0.0, 1.0, 1.5, 2.9, 6.0, 50.0, np.inf])
-    for name in ("cdf", "sf", "logsf"):
+    for name in ("cdf", "logsf"):
         expected = getattr(stats.genpareto, name)(x, shape, loc=1, scale=2)
         np.testing.assert_allclose(getattr(law, name)(x), expected, rtol=1e-6)
-    q = np.array([0.0, 0.1, 0.9, 1.0])
-    expected = stats.genpareto.ppf(q, shape, loc=1, scale=2)
-    np.testing.assert_allclose(law.ppf(q), expected, rtol=1e-6)
 
 
 def test_evenly_spread_samples_have_the_uniform_law_at_the_bound():

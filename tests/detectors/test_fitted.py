@@ -24,7 +24,6 @@ from openset.detectors import batch as of_batches
 from openset.detectors.batch import working_dtype
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
-from openset.testing import in_library
 
 
 @pytest.fixture
@@ -57,13 +56,6 @@ def test_outputs_of_another_width_are_refused(outputs):
             call(bare)
 
 
-def test_outputs_of_another_library_are_refused_with_the_remedy(outputs):
-    torch = pytest.importorskip("torch")
-    fitted = KNN(k=3).fit(outputs)
-    with pytest.raises(ValueError, match=r"Move one: fitted\.to\(outputs\.logits\)"):
-        fitted.known(in_library(outputs, torch))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -77,8 +69,9 @@ def test_outputs_of_another_library_are_refused_with_the_remedy(outputs):
 def test_a_file_of_another_version_is_refused(change, message, outputs, tmp_path):
     path = KNN(k=3).fit(outputs).save(tmp_path / "knn.npz")
     arrays = dict(np.load(path))
-    recipe = json.loads(str(arrays["recipe"])) | change
-    np.savez(path, **arrays | {"recipe": np.array(json.dumps(recipe))})
+    about = json.loads(str(arrays["about"]))
+    about |= change
+    np.savez(path, **arrays | {"about": np.array(json.dumps(about))})
     with pytest.raises(ArtefactError, match=message):
         Fitted.load(path)
 
@@ -99,7 +92,7 @@ def test_classes_in_another_order_than_in_fitting_are_refused(outputs):
     expected = fitted.known(outputs)  # without names
     assert_array_equal(fitted.known(named("a", "b", "c", "d")), expected)
     rule = "MSP.score: classes of outputs .* got 'c' for class 1, which is 'b' there"
-    for use in (fitted.known, fitted.score, fitted.to(outputs.logits).known):
+    for use in (fitted.known, fitted.score):
         with pytest.raises(ValueError, match=rule):
             use(named("a", "c", "b", "d"))
 

@@ -10,17 +10,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, logsumexp, softmax
 
-from openset import InvalidSamplesError, Outputs
-from openset.detectors import (
-    GEN,
-    KLM,
-    MCM,
-    MSP,
-    Energy,
-    Entropy,
-    MaxLogit,
-    Temperature,
-)
+from openset import Outputs
+from openset.detectors import GEN, KLM, MCM, MSP, Energy, Entropy, MaxLogit, Temperature
 from tests.extras import torch
 
 
@@ -190,23 +181,14 @@ def test_the_temperature_has_the_smallest_negative_log_likelihood(logits, scale,
     temperature = float(fitted.state["temperature"])
     assert_allclose(temperature, np.exp(found), rtol=1e-5)
     msp = MSP(temperature=temperature).fit()
-    assert_allclose(fitted.known(outputs), msp.known(outputs))
-    assert_allclose(fitted.probability(outputs), msp.probability(outputs))
+    assert_array_equal(fitted.known(outputs), msp.known(outputs))
+    assert_array_equal(fitted.probability(outputs), msp.probability(outputs))
 
 
 @pytest.mark.parametrize(("labels", "expected"), [([0, 1], 0.01), ([1, 0], 100.0)])
 def test_a_temperature_without_optimum_ends_at_its_bound(labels, expected):
     outputs = Outputs(logits=[[1.0, 0.0], [0.0, 2.0]], labels=labels)
     assert_allclose(Temperature().fit(outputs).state["temperature"], expected)
-
-
-def test_gen_of_logits_whose_rounding_exceeds_one_has_no_meaning(logits):
-    assert_array_equal(known(GEN(), logits * 1e9), np.zeros(40))  # p is 0 or 1
-    mixed = np.array([[1.0, 0.0], [2.0**52, 0.0]])  # neighbours are 1 apart
-    with pytest.raises(InvalidSamplesError, match=r"GEN: .*Divide logits") as error:
-        known(GEN(), mixed)
-    assert error.value.rows == (1,)
-    assert known(GEN(), mixed - [1.0, 0.0])[1] == 0
 
 
 def test_mcm_is_msp_at_temperature_100(logits):

@@ -93,7 +93,7 @@ def shares_lost(alpha, logits):
         Outputs(logits=near, labels=labels)
     )
     row = 1e3 * np.array([logits])
-    revised, unknown = fitted.detector._revised(fitted.prepared(row.dtype), row)
+    revised, unknown = fitted.detector._revised(fitted.state, row)
     assert unknown[0] == pytest.approx((row - revised).sum())
     return (1 - revised / row)[0]
 

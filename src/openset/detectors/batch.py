@@ -1,13 +1,14 @@
 """`Batch`: samples whose reductions are shared, and how outputs are split."""
 
 import threading
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import cache, cached_property
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
+import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
@@ -42,7 +43,7 @@ class Batch:
 
     def __init__(self, outputs: Outputs, rows: Any = None) -> None:
         self._outputs = outputs if rows is None else outputs.take(rows)
-        self._whole, self._rows = outputs, slice(None) if rows is None else rows
+        self._whole, self.rows = outputs, rows
         self._made: dict[Hashable, Any] = {}
 
     def __len__(self) -> int:
@@ -60,18 +61,11 @@ class Batch:
 
     def _read(self, name: str) -> Array:
         array = getattr(self._outputs, name)
-        dtype = working_dtype(self._outputs)
-        if not isinstance(getattr(self._whole, name), np.memmap):
-            xp = _xp.array_namespace(array)
-            return xp.astype(array, dtype, copy=False)
-        plain = np.asarray(array).astype(dtype, copy=False)
-        need_valid("Outputs", name, plain, numbers=self._numbers)
-        return plain
-
-    def _numbers(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the numbers of samples in the outputs that the batch is a part of."""
-        numbers: NDArray[np.int64] = np.arange(len(self._whole))[self._rows][places]
-        return numbers
+        if isinstance(getattr(self._whole, name), np.memmap):
+            array = np.asarray(array)
+            need_valid("Outputs", name, array, rows=self.rows)
+        xp = _xp.array_namespace(array)
+        return xp.astype(array, working_dtype(self._outputs), copy=False)
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return the result of `make`, called at most once per batch and key."""
@@ -83,11 +77,10 @@ class Batch:
         """Return the batch with its logits divided by `temperature`."""
         if temperature == 1:
             return self
-
-        def make() -> Batch:
-            return Batch(replaced(self._outputs, logits=self.logits / temperature))
-
-        return self.once(("tempered", temperature), make)
+        return self.once(
+            ("tempered", temperature),
+            lambda: Batch(replaced(self._outputs, logits=self.logits / temperature)),
+        )
 
     @cached_property
     def _fused(self) -> Any:
@@ -97,16 +90,14 @@ class Batch:
     @cached_property
     def top_class(self) -> Array:
         """Argmax of the logits, lowest index on ties, shape (n,)."""
-        if self._fused is not None:
-            return self._fused[0]
-        return _xp.array_namespace(self.logits).argmax(self.logits, axis=1)
+        xp = _xp.array_namespace(self.logits)
+        return self._fused[0] if self._fused else xp.argmax(self.logits, axis=1)
 
     @cached_property
     def top_logit(self) -> Array:
         """Largest logit of each sample, shape (n,)."""
-        if self._fused is not None:
-            return self._fused[1]
-        return _xp.pick(self.logits, self.top_class)
+        fused = self._fused
+        return fused[1] if fused else _xp.pick(self.logits, self.top_class)
 
     @cached_property
     def other_mass(self) -> Array:
@@ -116,16 +107,15 @@ class Batch:
         left out of the sum, not subtracted from it, so confident samples keep their
         precision.
         """
-        if self._fused is not None:
+        if self._fused:
             return self._fused[2]
-        return _xp.by_rows(
-            _xp.exp_sum_without, self.logits, self.top_logit, self.top_class
-        )
+        parts = self.logits, self.top_logit, self.top_class
+        return _xp.by_rows(_xp.exp_sum_without, *parts)
 
     @cached_property
     def log_other_mass(self) -> Array:
         """Logarithm of `other_mass`; -inf with one class only, never by underflow."""
-        if self._fused is not None:
+        if self._fused:
             return self._fused[3]
         xp = _xp.array_namespace(self.logits)
         is_lost = self.other_mass < xp.finfo(self.logits.dtype).smallest_normal
@@ -142,7 +132,7 @@ class Batch:
     def energy(self) -> Array:
         """Return ``log(sum(exp(logits)))`` of each sample, shape (n,)."""
         xp = _xp.array_namespace(self.logits)
-        if self._fused is not None:
+        if self._fused:
             return self.top_logit + xp.log1p(self.other_mass)
         found = _xp.logsumexp(self.logits)
         # All logits are -inf: NaN is reported, as by the other reductions.
@@ -171,12 +161,8 @@ def working_dtype(outputs: Outputs) -> Any:
     """Return float64 if logits or features are that or wider, else float32."""
     arrays = [a for a in (outputs.logits, outputs.features) if a is not None]
     xp = _xp.array_namespace(*arrays)
-
-    def is_wide(dtype: Any) -> bool:
-        # By size: NumPy's long double and byte-swapped types do not equal float64.
-        return dtype == xp.float64 or getattr(dtype, "itemsize", 0) > 4
-
-    return xp.float64 if any(is_wide(a.dtype) for a in arrays) else xp.float32
+    is_wide = any(xp.finfo(array.dtype).bits > 32 for array in arrays)
+    return xp.float64 if is_wide else xp.float32
 
 
 def in_dtype(state: State, dtype: Any) -> dict[str, Array]:
@@ -195,21 +181,12 @@ def fit_batches(
 ) -> Iterator[Batch]:
     """Split training outputs, or selected rows of them, into batches.
 
-    `fit_state` loops over them so that its temporaries do not grow with the data.
+    `fit_state` loops over them so that its temporaries do not grow with the data; the
+    `rows` of a batch select its share of other arrays.
     """
-    n, size = len(train) if chosen is None else chosen.size, batch_rows(train)
-    for rows in _xp.runs(n, size):
+    n = len(train) if chosen is None else chosen.size
+    for rows in _xp.runs(n, batch_rows(train)):
         yield Batch(train, rows if chosen is None else chosen[rows])
-
-
-def batches_with(
-    train: Outputs, values: Any
-) -> Iterator[tuple[Batch, NDArray[np.int64]]]:
-    """Split training outputs into batches, each with its share of `values` (n,)."""
-    start = 0
-    for batch in fit_batches(train):
-        yield batch, values[start : start + len(batch)]
-        start += len(batch)
 
 
 def draw(n: int, size: int, seed: int) -> NDArray[np.int64] | None:
@@ -237,7 +214,7 @@ def batch_rows(outputs: Outputs) -> int:
     return max(64, budget // max(outputs.nbytes_per_sample, 1))
 
 
-def column(parts: list[Array], dtype: type) -> NDArray[Any]:
+def column(parts: Sequence[Array], dtype: type) -> NDArray[Any]:
     """Concatenate the parts of all batches, then convert them to NumPy at once."""
     # A transfer from a device per batch can cost more than the scores.
     whole = parts[0] if len(parts) == 1 else _xp.array_namespace(*parts).concat(parts)
@@ -295,10 +272,8 @@ def add_by_group(
     sums: NDArray[np.float64], rows: NDArray[Any], groups: NDArray[np.int64]
 ) -> None:
     """Add the rows of each group to its row of `sums`."""
-    order = np.argsort(groups, kind="stable")
-    present, starts = np.unique(groups[order], return_index=True)
-    # A sum for each group: `np.add.reduceat` takes four times as long. (And
-    # `np.split` as long as a sum.)
-    ends = np.append(starts, order.size)[1:]
-    for group, start, end in zip(present, starts, ends, strict=True):
-        sums[group] += rows[order[start:end]].sum(axis=0, dtype=np.float64)
+    present, place = np.unique(groups, return_inverse=True)
+    # A product with zeros and ones: `np.add.reduceat` takes four times as long.
+    ones, columns = np.ones(place.size), np.arange(place.size)
+    shape = present.size, place.size
+    sums[present] += scipy.sparse.csr_array((ones, (place, columns)), shape) @ rows

@@ -153,7 +153,7 @@ def combine(
     state: dict[str, Any] = {"knots": np.stack(tables), "weights": share}
     widths: dict[str, int | None] = {}
     for i, one in enumerate(listed):
-        state |= {f"{i}.{k}": _xp.to_numpy(a) for k, a in one.state.items()}
+        state |= {f"{i}.{k}": array for k, array in one.state.items()}
         widths |= {k: v for k, v in one.widths.items() if v is not None}
     parts = [(one.detector.name, one.detector.params()) for one in listed]
     return Fitted(

@@ -10,9 +10,7 @@ import numpy as np
 from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import add_by_group
-from openset.detectors.constraints import (
-    Number,
-)
+from openset.detectors.constraints import Number
 
 _BLOCK = 1 << 20  # comparisons of samples with the bank that are held at a time
 
@@ -148,8 +146,7 @@ class NNO(Detector):
                 rule = "spread around their class means"
                 got = "no distance to take the radius from"
                 _check.fail("NNO.fit", "features", rule, got, "Give tau")
-        arrays = {"centre": centre, "means": means, "tau": np.array(tau)}
-        return {**arrays, "classes": classes}
+        return {"centre": centre, "means": means, "tau": tau, "classes": classes}
 
     def _nearest(self, state: State, batch: Batch) -> tuple[Array, Array]:
         """Return centred features and the index of the nearest mean."""
@@ -171,14 +168,7 @@ def in_blocks(
     function: Callable[..., Array], rows: Array, bank: Array, *others: Array
 ) -> Array:
     """Apply a function to so many rows that their products with the bank are few."""
-    if _xp.is_traced(rows):
-        return function(rows, *others)
-    step = max(32, _BLOCK // bank.shape[0])
-    parts = [
-        function(*(one[run, ...] for one in (rows, *others)))
-        for run in _xp.runs(max(rows.shape[0], 1), step)
-    ]
-    return parts[0] if len(parts) == 1 else _xp.array_namespace(rows).concat(parts)
+    return _xp.by_rows(function, rows, *others, step=max(32, _BLOCK // bank.shape[0]))
 
 
 def squared_distances(rows: Array, bank: Array) -> Array:

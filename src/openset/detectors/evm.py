@@ -97,17 +97,18 @@ class EVM(Detector):
             _check.fail("EVM.fit", "features", rule, got)
         margins, rows, labels = margins[usable], rows[usable], labels[usable]
         is_member = np.isfinite(margins)
-        laws = fit_weibull_rows(np.where(is_member, margins, 1.0), is_member=is_member)
-        shape = np.minimum(laws.shape, _STEEPEST)
+        z = np.where(is_member, margins, 1.0)
+        shape, scale = fit_weibull_rows(z, is_member=is_member)
+        shape = np.minimum(shape, _STEEPEST)
         # Psi_i >= cover inside this radius around sample i.
-        radius = laws.scale * (-math.log(self.cover)) ** (1 / shape)
+        radius = scale * (-math.log(self.cover)) ** (1 / shape)
         members = (np.flatnonzero(labels == c) for c in np.unique(labels))
         kept = np.concatenate([m[_greedy_cover(rows[m], radius[m])] for m in members])
         return {
             "centre": centre,
             "vectors": rows[kept],
             "shape": shape[kept],
-            "scale": laws.scale[kept],
+            "scale": scale[kept],
             "labels": labels[kept],
         }
 

@@ -1,13 +1,8 @@
-"""Extreme-value fits: generalised Pareto and Weibull, by maximum likelihood.
-
-Public because they are useful on their own: PostMax uses :func:`fit_gpd`; OpenMax, EVM,
-W-SVM and PI-SVM use :func:`fit_weibull_rows`.
-"""
+"""Generalised Pareto fits by maximum likelihood: useful beyond PostMax."""
 
 import math
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy  # its submodules are imported on first use
@@ -15,9 +10,6 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._types import Array
-from openset.detectors.weibull import WeibullRows, fit_weibull_rows
-
-__all__ = ["GPD", "WeibullRows", "fit_gpd", "fit_weibull_rows"]
 
 Floats = NDArray[np.float64]
 
@@ -52,7 +44,8 @@ class GPD:
 
     with the limit :math:`e^{-z}` for :math:`\xi = 0` and the end point
     :math:`\mu - \sigma / \xi` for :math:`\xi < 0`. The methods take arrays of any
-    array-API library, lists or numbers, and return arrays.
+    array-API library, lists or numbers, and return arrays; for others there is
+    ``scipy.stats.genpareto(shape, loc, scale)``.
 
     Parameters
     ----------
@@ -98,20 +91,10 @@ class GPD:
         logs = xp.log1p(xp.where(inner > -1, inner, xp.zeros_like(inner)))
         return xp.where(inner > -1, -logs / self.shape, -math.inf)
 
-    def sf(self, x: Array) -> Array:
-        """Return the survival function, ``1 - cdf``."""
-        logs = self.logsf(x)
-        return _xp.array_namespace(logs).exp(logs)
-
     def cdf(self, x: Array) -> Array:
         """Return the cumulative distribution function."""
         logs = self.logsf(x)
         return -_xp.array_namespace(logs).expm1(logs)
-
-    def ppf(self, q: Any) -> Floats:
-        """Return the quantiles of the probabilities `q` (NumPy)."""
-        law = scipy.stats.genpareto(self.shape, loc=self.loc, scale=self.scale)
-        return np.asarray(law.ppf(q))
 
 
 def fit_gpd(x: Array, *, method: str = "profile") -> GPD:
@@ -190,13 +173,10 @@ def _highest(x: Floats) -> tuple[float, float]:
     # From this shape on, the likelihood grows through samples equal to the minimum.
     ties = int(np.searchsorted(x, x[0], side="right"))
     kept = [u for u in _GRID if _law(u, rough)[0] * ties < x.size - ties]
-    heights = [_height(u, rough) for u in kept]
-    hills = [
-        i
-        for i in range(1, len(kept) - 1)
-        if heights[i] >= max(heights[i - 1], heights[i + 1])
-    ]
-    if not hills:  # it never falls at its left end, so it rises all the way
+    heights = np.array([_height(u, rough) for u in kept])
+    is_hill = (heights[1:-1] >= heights[:-2]) & (heights[1:-1] >= heights[2:])
+    hills = np.flatnonzero(is_hill) + 1
+    if not hills.size:  # it never falls at its left end, so it rises all the way
         rule = "samples whose likelihood has a maximum"
         _check.fail("fit_gpd", "x", rule, f"too many equal to the minimum {x[0]}")
     tops = sorted((_climb(rough, kept[i], 0.25) for i in hills), reverse=True)

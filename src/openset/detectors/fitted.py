@@ -1,6 +1,5 @@
 """`Fitted`: a detector with what it learned; `score_all`: several in one pass."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -27,6 +26,7 @@ from openset.scores import Scores
 if TYPE_CHECKING:
     from openset.detectors.base import Detector  # it imports us
 
+_KIND = "openset.Fitted"
 _REMEDY = {
     "logits": "Give Outputs(logits=...)",
     "features": "Give Outputs(features=...), the input of the last linear layer",
@@ -38,8 +38,9 @@ _REMEDY = {
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted detector: its hyper-parameters and named arrays.
+    """A fitted detector: its hyper-parameters and named arrays (NumPy).
 
+    It scores outputs of every library, on every device.
     `classes` are the names of the classes it was fitted on, if the outputs had names:
     outputs that name others, or in another order, are refused. `widths` are the numbers
     of classes and features; outputs of other widths are refused. `seen` are hashes of
@@ -53,7 +54,7 @@ class Fitted:
     seen: Hashes = field(default_factory=dict)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Pickle the arrays, but not what was prepared from them.
+        # Without what was prepared from the arrays.
         return {name: v for name, v in self.__dict__.items() if name != "_states"}
 
     def __repr__(self) -> str:
@@ -71,15 +72,16 @@ class Fitted:
         """Return the knownness alone, for outputs without labels."""
         return self._run("score_batch", outputs, batch_size)
 
-    def known_of_batch(self, batch: Batch) -> Array:
-        """Return the knownness of a batch in its own array library, unchecked."""
-        return self.detector.score_batch(self.prepared(batch.logits.dtype), batch)
+    def prepared(self, like: Array, dtype: Any) -> State:
+        """Return the state in the library and on the device of an array, to score.
 
-    def prepared(self, dtype: Any) -> State:
-        """Return the arrays as they are used to score outputs of this dtype."""
-        if dtype not in self._states:
-            self._states[dtype] = self.detector.prepare_state(self.state, dtype)
-        return self._states[dtype]
+        It is moved, and cast to the dtype, once.
+        """
+        key = _xp.array_namespace(like), str(_xp.device(like)), dtype
+        if key not in self._states:
+            state = {name: _xp.moved(array, like) for name, array in self.state.items()}
+            self._states[key] = self.detector.prepare_state(state, dtype)
+        return self._states[key]
 
     def probability(
         self, outputs: Outputs, *, batch_size: int | None = None
@@ -101,7 +103,7 @@ class Fitted:
         self, method: str, outputs: Outputs, batch_size: int | None
     ) -> NDArray[Any]:
         self.check_outputs(outputs)
-        state = self.prepared(working_dtype(outputs))
+        state = self.prepared(first(outputs), working_dtype(outputs))
         parts = in_batches(lambda b: self._of(method, state, b), outputs, batch_size)
         return self._need_numbers(column(parts, np.float64))
 
@@ -127,21 +129,17 @@ class Fitted:
             bad = np.unique(np.nonzero(np.isnan(values))[0])
             rows = bad if chosen is None else chosen[bad]
             got = f"NaN for {bad.size} samples, first in row {rows[0]}"
-            kind, error = (
-                type(self.detector),
-                partial(InvalidSamplesError, rows=rows.tolist()),
-            )
-            _check.fail(
-                kind.__name__, "result", "free of NaN", got, kind.undefined, error
-            )
+            kind, remedy = type(self.detector).__name__, self.detector.undefined
+            error = partial(InvalidSamplesError, rows=rows.tolist())
+            _check.fail(kind, "result", "free of NaN", got, remedy, error)
         return values
 
     @cached_property
     def _states(self) -> dict[Any, State]:
-        return {}  # prepared states by dtype: an index is built once, not per call
+        return {}  # prepared states: an index is built once, not per call
 
     def check_outputs(self, outputs: Outputs) -> None:
-        """Raise unless it can score these: inputs, widths, classes, device."""
+        """Raise unless it can score these: inputs, widths, classes."""
         caller = f"{type(self.detector).__name__}.score"
         need_outputs(caller, "outputs", outputs)
         need_inputs(caller, self.detector.score_needs, outputs)
@@ -152,18 +150,6 @@ class Fitted:
                 _check.fail(caller, what, rule, got[what])
         of = "the outputs it was fitted on"
         need_same_classes(caller, outputs, self.classes, of=of, name="outputs")
-        here = first(outputs)
-        for name, array in self.state.items():
-            if not _xp.same_place(array, here):
-                rule = "in the library and on the device of the fitted arrays"
-                got_ = f"{_xp.describe(here)} for {name} in {_xp.describe(array)}"
-                remedy = "Move one: fitted.to(outputs.logits) or outputs.to('numpy')"
-                _check.fail(caller, "outputs", rule, got_, remedy)
-
-    def to(self, like: Array) -> "Fitted":
-        """Move the state to the library and device of an array (e.g. your logits)."""
-        state = {n: _xp.moved(_xp.to_numpy(a), like) for n, a in self.state.items()}
-        return replace(self, state=state)
 
     def with_widths_of(self, outputs: Outputs) -> "Fitted":
         """Return it for outputs as wide as these, where fit saw none (MSP, MaxLogit).
@@ -182,8 +168,7 @@ class Fitted:
         path = Path(path)
         _check.ending("Fitted.save", path, [".npz"])
         about, arrays = self.parts(caller="Fitted.save")
-        recipe = json.dumps({"kind": "openset.Fitted", "schema": 1, **about})
-        _npz.save(path, {"recipe": np.array(recipe), **arrays})
+        _npz.save(path, arrays, {"kind": _KIND, "schema": 1, **about})
         return path
 
     def parts(self, *, caller: str) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
@@ -195,8 +180,8 @@ class Fitted:
             "widths": dict(self.widths),
             "names": list(self.classes),
         }
-        arrays = {f"state.{n}": _xp.to_numpy(a) for n, a in self.state.items()}
-        return about, arrays | {f"seen.{n}": a for n, a in self.seen.items()}
+        arrays = {f"state.{name}": array for name, array in self.state.items()}
+        return about, arrays | {f"seen.{name}": a for name, a in self.seen.items()}
 
     @classmethod
     def of_parts(
@@ -218,26 +203,22 @@ class Fitted:
 
     @classmethod
     def load(cls, path: str | Path, *, plugins: Sequence[str] = ()) -> "Fitted":
-        """Read what :meth:`save` wrote; the arrays are NumPy (see :meth:`to`).
+        """Read what :meth:`save` wrote.
 
         The file does not decide what is imported: a detector of your own must be
         registered, offered by an installed package, or named in `plugins`
         (``"package.module:Class"``).
         """
-        path = Path(path)
-        arrays, _ = _npz.load("Fitted.load", path)
+        caller, path = "Fitted.load", Path(path)
+        arrays, about = _npz.load(caller, path, kind=_KIND)
         try:
-            recipe = json.loads(str(arrays.pop("recipe")))
-            found = f"{recipe['kind']} of schema {recipe['schema']}"
-            if found != "openset.Fitted of schema 1":
-                rule, remedy = "an openset.Fitted of schema 1", "Upgrade openset"
-                _check.fail("Fitted.load", str(path), rule, found, remedy)
-            where: Any = {"caller": "Fitted.load", "path": path, "plugins": plugins}
-            return cls.of_parts(recipe, arrays, **where)
+            return cls.of_parts(
+                about, arrays, caller=caller, path=path, plugins=plugins
+            )
         except ArtefactError:
             raise
         except (KeyError, ValueError, TypeError) as error:
-            msg = f"Fitted.load: {path} holds no detector, or is damaged ({error!r})"
+            msg = f"{caller}: {path} holds no detector, or is damaged ({error!r})"
             raise ArtefactError(msg) from error
 
 
@@ -287,32 +268,32 @@ def score_all(
             rule = "outputs with logits, whose argmax is the predicted class"
             name = type(one.detector).__name__
             _check.fail(f"{name}.score", "outputs", rule, "features only")
-    dtype = working_dtype(outputs)
-    states = {name: one.prepared(dtype) for name, one in fitted.items()}
+    like, dtype = first(outputs), working_dtype(outputs)
+    pairs = [(one, one.prepared(like, dtype)) for one in listed]
 
     def scored(batch: Batch) -> list[Array]:
-        known = [one._of("score_batch", states[n], batch) for n, one in fitted.items()]
+        known = [one._of("score_batch", state, batch) for one, state in pairs]
         if outputs.logits is not None:
-            return [*known, *[batch.top_class] * len(known)]
-        own = (one._of("predict_batch", states[n], batch) for n, one in fitted.items())
-        return [*known, *own]
+            return [*known, batch.top_class]
+        return known + [one._of("predict_batch", state, batch) for one, state in pairs]
 
     parts = in_batches(scored, outputs, batch_size, rows=rows, progress=progress)
-    columns = [list(each) for each in zip(*parts, strict=True)]
+    columns = list(zip(*parts, strict=True))
+    predicted = [column(one, np.int64) for one in columns[len(listed) :]]
+    if outputs.logits is not None:
+        predicted *= len(listed)  # all of them predict the class of the largest logit
     own = {"labels": outputs.labels, "groups": outputs.groups, "ids": outputs.ids}
     if rows is not None:
         own = {n: None if one is None else one[rows] for n, one in own.items()}
-    found, predicted = {}, None
-    for i, (name, one) in enumerate(fitted.items()):
-        if predicted is None or outputs.logits is None:
-            predicted = column(columns[len(fitted) + i], np.int64)
-        found[name] = Scores(
+    return {
+        name: Scores(
             **own,  # type: ignore[arg-type]  # labels are there
-            predicted=predicted,
+            predicted=predicted[i],
             known=one._need_numbers(column(columns[i], np.float64), rows),
             n_classes=outputs.n_classes,
         )
-    return found
+        for i, (name, one) in enumerate(fitted.items())
+    }
 
 
 def need_inputs(caller: str, needs: Iterable[str], outputs: Outputs) -> None:
@@ -343,12 +324,11 @@ def widths_of(outputs: Outputs) -> dict[str, int | None]:
 
 def need_fitted(caller: str, values: Any) -> list[Fitted]:
     """Return fitted detectors as a list; raise if one is not fitted."""
-    listed: list[Any] = list(values) if isinstance(values, Iterable) else [None]
-    odd = [v for v in listed if not isinstance(v, Fitted)]
-    if odd:
-        got = type(odd[0] or values).__name__
+    is_several = isinstance(values, Iterable)
+    listed: list[Any] = list(values) if is_several else []
+    odd = [one for one in listed if not isinstance(one, Fitted)]
+    if odd or not is_several:
+        rule, got = "several fitted detectors", type([*odd, values][0]).__name__
         remedy = "Put them in a list, each after detector.fit(train)"
-        _check.fail(
-            caller, "fitted", "several fitted detectors", got, remedy, TypeError
-        )
+        _check.fail(caller, "fitted", rule, got, remedy, TypeError)
     return listed

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
-from openset.detectors.batch import add_by_group, batches_with, fit_batches
+from openset.detectors.batch import add_by_group, fit_batches
 from openset.detectors.constraints import FLAG, Number
 
 Floats = NDArray[np.float64]
@@ -72,17 +72,56 @@ class Mahalanobis(Detector):
     cutoff: float = 1e-12
 
     def fit_state(self, train: Training) -> dict[str, Any]:
-        found = _moments(train, self._rows)
-        caller = f"{type(self).__name__}.fit"
-        whiten = whitener(caller, found["within"], found["mean"], self.cutoff)
-        return {
-            # Distances do not change under translation; numbers near 0 are more
-            # precise.
-            "origin": found["mean"],
-            "whiten": whiten,
-            "means": (found["means"] - found["mean"]) @ whiten,
-            "classes": found["classes"],
-        }
+        classes, means, mean, within, *_ = self._moments(train)
+        return self._whitened(classes, means, mean, within)
+
+    def _whitened(self, classes: Any, means: Any, mean: Any, within: Any) -> Any:
+        # Distances do not change under translation; numbers near 0 are more precise.
+        whiten = self._whitener(within, mean)
+        means = (means - mean) @ whiten
+        return {"origin": mean, "whiten": whiten, "means": means, "classes": classes}
+
+    def _whitener(self, covariance: Floats, mean: Floats) -> Floats:
+        """Return A with ``A A^T`` the (pseudo-)inverse, shape (d, r).
+
+        Directions whose variance is below `cutoff` times the largest are left out. If
+        there are surely none, A is triangular, the inverse of a Cholesky factor, in a
+        quarter of the time of the eigenvectors.
+        """
+        trace = np.trace(covariance)
+        if trace > _NO_SPREAD * (mean**2).max() * len(covariance):
+            inverse = _inverse_factor(covariance)
+            # The traces of a matrix and of its inverse bound its largest eigenvalue and
+            # the inverse of the smallest one.
+            limit = 1 / max(self.cutoff, _SMALLEST_CUTOFF)
+            if inverse is not None and trace * np.vdot(inverse, inverse) < limit:
+                return inverse.T
+        variances, directions = np.linalg.eigh(covariance)
+        _need_spread(f"{type(self).__name__}.fit", variances[-1], mean)
+        kept = variances > self.cutoff * variances[-1]
+        found: Floats = directions[:, kept] / np.sqrt(variances[kept])
+        return found
+
+    def _moments(self, train: Training) -> tuple[Any, ...]:
+        """Compute moments in float64, in two passes.
+
+        They are the classes, their means, the mean, the covariances around both (both
+        divided by the number of samples, so that distances under them can be compared),
+        and the mean fourth power of the distances to the class means. Means are
+        subtracted before multiplying, which keeps small eigenvalues precise.
+        """
+        classes, index, sums, counts = _class_sums(train, self._rows)
+        means, mean = sums / counts[:, None], sums.sum(axis=0) / len(train)
+        scatter: Any = 0.0
+        fourth = 0.0
+        for batch in fit_batches(train):
+            away = self._rows(batch) - means[index[batch.rows]]
+            scatter = away.T @ away + scatter
+            fourth += (_xp.row_norms(away) ** 4).sum()
+        share, apart = counts / len(train), means - mean
+        within = scatter / len(train)
+        total = within + (apart * share[:, None]).T @ apart
+        return classes, means, mean, within, total, fourth / len(train)
 
     def _rows(self, batch: Batch) -> Array:
         return batch.unit_features if self.normalize else batch.features
@@ -159,24 +198,14 @@ class RMDS(Mahalanobis):
     paper = "Ren et al. 2021"
 
     def fit_state(self, train: Training) -> dict[str, Any]:
-        found = _moments(train, self._rows)
-        classes, mean = found["classes"], found["mean"]
+        classes, means, mean, within, total, fourth = self._moments(train)
         if classes.size == 1:
             rule = "of two classes or more"
             _check.fail("RMDS.fit", "labels", rule, "one class", "Use Mahalanobis")
-        within, total = found["within"], found["total"]
         if len(train) - classes.size < mean.size:
-            within, total = _shrunk(within, total, found["fourth"], len(train))
-        whiten, whiten_all = (
-            whitener("RMDS.fit", one, mean, self.cutoff) for one in (within, total)
-        )
-        return {
-            "origin": mean,
-            "whiten": whiten,
-            "means": (found["means"] - mean) @ whiten,
-            "classes": classes,
-            "whiten_all": whiten_all,
-        }
+            within, total = _shrunk(within, total, fourth, len(train))
+        state = self._whitened(classes, means, mean, within)
+        return {**state, "whiten_all": self._whitener(total, mean)}
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         _, to_class = self._nearest(state, batch)
@@ -234,36 +263,32 @@ class GMM(Detector):
         classes, index, sums, counts = _class_sums(train)
         means, origin = sums / counts[:, None], sums.sum(axis=0) / len(train)
         width = origin.size
-        variance = 0.0
-        for batch, groups in batches_with(train, index):
-            variance += (_xp.row_norms(batch.features - means[groups]) ** 2).sum()
-        variance /= len(train) * width
-        _need_spread("GMM.fit", variance, origin)
-        whiten, offsets = [], []
+        # First the covariances; then, in their place, the inverses of their factors.
+        whiten = np.zeros((classes.size, width, width))
         by_class = np.split(np.argsort(index, kind="stable"), np.cumsum(counts)[:-1])
-        for mean, rows in zip(means, by_class, strict=True):
-            scatter: Any = 0.0
+        for k, rows in enumerate(by_class):
             for batch in fit_batches(train, rows):
-                away = batch.features - mean
-                scatter = away.T @ away + scatter
-            scatter /= rows.size
-            np.fill_diagonal(scatter, np.diagonal(scatter) + self.reg * variance)
+                away = batch.features - means[k]
+                whiten[k] += away.T @ away
+        variance = np.einsum("kii->", whiten) / (len(train) * width)
+        _need_spread("GMM.fit", variance, origin)
+        for one, count in zip(whiten, counts, strict=True):
+            covariance = one / count + np.eye(width) * (self.reg * variance)
             # With the inverse A of the Cholesky factor, the distance is |A (f - mu)|.
-            inverse = _inverse_factor(scatter)
+            inverse = _inverse_factor(covariance)
             if inverse is None:
                 rule = "positive definite"
                 _check.fail("GMM.fit", "covariances", rule, "others", "Increase reg")
-            whiten.append(inverse.T)
-            half_log_det = -np.log(np.diagonal(inverse)).sum()
-            scale = half_log_det + width * math.log(2 * math.pi) / 2
-            offsets.append(math.log(rows.size / len(train)) - scale)
+            one[:] = inverse.T
+        log_scale = np.log(np.einsum("kii->ki", whiten)).sum(axis=1)
+        log_scale -= width * math.log(2 * math.pi) / 2
         # Numbers near 0 are more precise: features are centred first.
         white = [(m - origin) @ one for m, one in zip(means, whiten, strict=True)]
         return {
             "origin": origin,
-            "whiten": np.stack(whiten),
+            "whiten": whiten,
             "means": np.stack(white),
-            "offset": np.array(offsets),
+            "offset": np.log(counts / len(train)) + log_scale,
             "classes": classes,
         }
 
@@ -299,37 +324,9 @@ def _class_sums(
         train.labels, return_inverse=True, return_counts=True
     )
     sums = np.zeros((classes.size, train.features.shape[1]))
-    for batch, groups in batches_with(train, index):
-        add_by_group(sums, rows_of(batch), groups)
+    for batch in fit_batches(train):
+        add_by_group(sums, rows_of(batch), index[batch.rows])
     return classes, index, sums, counts
-
-
-def _moments(train: Training, rows_of: Any) -> dict[str, Any]:
-    """Compute the moments of ``rows_of(batch)`` in float64, in two passes.
-
-    Means are subtracted before multiplying, which keeps small eigenvalues precise. Both
-    covariances, ``within`` the classes and ``total``, are divided by the number of
-    samples, so that distances under them can be compared. ``fourth`` is the mean fourth
-    power of the distances to the class means.
-    """
-    classes, index, sums, counts = _class_sums(train, rows_of)
-    means, mean = sums / counts[:, None], sums.sum(axis=0) / len(train)
-    scatter: Any = 0.0
-    fourth = 0.0
-    for batch, groups in batches_with(train, index):
-        away = rows_of(batch) - means[groups]
-        scatter = away.T @ away + scatter
-        fourth += (_xp.row_norms(away) ** 4).sum()
-    share = counts / len(train)
-    within, apart = scatter / len(train), means - mean
-    return {
-        "classes": classes,
-        "means": means,
-        "mean": mean,
-        "within": within,
-        "total": within + (apart * share[:, None]).T @ apart,
-        "fourth": fourth / len(train),
-    }
 
 
 def _shrunk(within: Floats, total: Floats, fourth: float, n: int) -> list[Floats]:
@@ -344,28 +341,6 @@ def _shrunk(within: Floats, total: Floats, fourth: float, n: int) -> list[Floats
     share = noise / away if noise < away else 1.0
     target = share * variance * np.eye(d)
     return [(1 - share) * each + target for each in (within, total)]
-
-
-def whitener(caller: str, covariance: Floats, mean: Floats, cutoff: float) -> Floats:
-    """Return A with ``A A^T`` the (pseudo-)inverse of the covariance, shape (d, r).
-
-    Directions whose variance is below `cutoff` times the largest are left out. If there
-    are surely none, A is triangular, the inverse of a Cholesky factor, in a quarter of
-    the time of the eigenvectors.
-    """
-    trace = np.trace(covariance)
-    if trace > _NO_SPREAD * (mean**2).max() * len(covariance):
-        inverse = _inverse_factor(covariance)
-        # The traces of a matrix and of its inverse bound its largest eigenvalue and the
-        # inverse of the smallest one.
-        limit = 1 / max(cutoff, _SMALLEST_CUTOFF)
-        if inverse is not None and trace * np.vdot(inverse, inverse) < limit:
-            return inverse.T
-    variances, directions = np.linalg.eigh(covariance)
-    _need_spread(caller, variances[-1], mean)
-    kept = variances > cutoff * variances[-1]
-    found: Floats = directions[:, kept] / np.sqrt(variances[kept])
-    return found
 
 
 def _need_spread(caller: str, variance: float, mean: Floats) -> None:

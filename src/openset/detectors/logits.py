@@ -9,7 +9,7 @@ import scipy  # its submodules are imported on first use
 
 from openset import _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
-from openset.detectors.batch import batches_with
+from openset.detectors.batch import fit_batches
 from openset.detectors.constraints import POSITIVE
 
 # Temperatures are searched between these: classes that are separated without error have
@@ -143,8 +143,8 @@ class Temperature(Detector):
             """Return the derivative of the negative log-likelihood in 1 / T."""
             return sum(
                 float(_xp.by_rows(partial(_slopes, inverse), *parts).sum())
-                for batch, own in batches_with(train, train.labels)
-                for parts in [(batch.logits, batch.top_logit, own)]
+                for batch in fit_batches(train)
+                for parts in [(batch.logits, batch.top_logit, train.labels[batch.rows])]
             )
 
         low, high = 1 / _LARGEST, 1 / _LEAST
@@ -157,22 +157,7 @@ class Temperature(Detector):
         return {"temperature": np.array(1 / inverse)}
 
     def score_batch(self, state: State, batch: Batch) -> Array:
-        temperature = float(state["temperature"])
-        xp = _xp.array_namespace(batch.logits)
-
-        def others(logits: Array, top: Array, index: Array) -> Array:
-            gaps = logits - top[:, None]
-            gaps *= 1 / temperature
-            return _xp.row_sums(_xp.put(_xp.exp_own(gaps), index, 0.0))
-
-        mass = _xp.by_rows(others, batch.logits, batch.top_logit, batch.top_class)
-        is_lost = mass < xp.finfo(mass.dtype).smallest_normal
-        if not _xp.some(is_lost):
-            return -_xp.log(mass)
-        # Underflow, or one class: the slower way has no error there. Only in those
-        # rows: it rounds differently, and a score must not depend on other samples.
-        slow = batch.tempered(temperature).log_other_mass
-        return -xp.where(is_lost, slow, _xp.log(mass))
+        return -batch.tempered(float(state["temperature"])).log_other_mass
 
     def probability_batch(self, state: State, batch: Batch) -> Array:
         return 1 / (1 + batch.tempered(float(state["temperature"])).other_mass)

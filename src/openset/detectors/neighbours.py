@@ -1,6 +1,5 @@
 """Detectors that compare a sample with training samples or with class means."""
 
-import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +11,7 @@ from openset.detectors.batch import draw
 from openset.detectors.constraints import COUNT, POSITIVE, SEED, Number, OneOf
 from openset.detectors.distances import in_blocks
 
-_BANK = Number(low=0, open_low=True, or_none=True)
+_BANK = {"bank": Number(low=0, open_low=True, or_none=True), "seed": SEED}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +40,7 @@ class _Bank(Detector):
 class _Nearest(_Bank):
     """A detector that looks for the largest inner products with the bank."""
 
-    constraints = {
-        "k": COUNT,
-        "bank": _BANK,
-        "seed": SEED,
-        "backend": OneOf("matmul", "faiss"),
-    }
+    constraints = {**_BANK, "k": COUNT, "backend": OneOf("matmul", "faiss")}
 
     k: int = 50
     backend: str = "matmul"
@@ -56,25 +50,26 @@ class _Nearest(_Bank):
         if self.backend == "matmul":
             return super().prepare_state(state, dtype)
         faiss: Any = _optional.optional("faiss", "faiss")
-        vectors = np.ascontiguousarray(_xp.to_numpy(state["bank"]), dtype=np.float32)
+        bank = _for_faiss(state["bank"])
         index = faiss.index_factory(
-            vectors.shape[1], self.index, faiss.METRIC_INNER_PRODUCT
+            bank.shape[1], self.index, faiss.METRIC_INNER_PRODUCT
         )
-        index.train(vectors)
-        index.add(vectors)
+        index.train(bank)
+        index.add(bank)
         return {"index": index}
 
     def _products(self, state: State, rows: Array) -> Array:
         """Return the `k` largest inner products of each row with the bank."""
         if "index" in state:
-            found = state["index"].search(
-                np.ascontiguousarray(_xp.to_numpy(rows), dtype=np.float32), self.k
-            )
-            products = np.where(found[1] < 0, np.nan, found[0])  # too few were found
-            xp = _xp.array_namespace(rows)
-            return xp.astype(_xp.moved(products, rows), rows.dtype, copy=False)
+            products, places = state["index"].search(_for_faiss(rows), self.k)
+            found = _xp.moved(np.where(places < 0, np.nan, products), rows)  # NaN: lack
+            return _xp.array_namespace(rows).astype(found, rows.dtype, copy=False)
         bank = state["bank"]
         return in_blocks(lambda r: _xp.top_values(r @ bank.T, self.k), rows, bank)
+
+
+def _for_faiss(rows: Array) -> Any:
+    return np.ascontiguousarray(_xp.to_numpy(rows), dtype=np.float32)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,8 +139,8 @@ class NNGuide(_Nearest):
               E(x_i) \cos(f(x), f(x_i)), \qquad E(x) = \log \sum_c e^{z_c(x)}
 
     The search is exact, as in :class:`KNN`; a zero vector has cosine 0 with everything,
-    so s = 0. Energies should be positive (the product of two negative ones is
-    positive): fitting warns if one in the bank is not. A bank smaller than k raises.
+    so s = 0. Energies should be positive: the product of two negative ones is positive,
+    and logarithms of probabilities have energies of 0. A bank smaller than k raises.
 
     Parameters
     ----------
@@ -182,30 +177,17 @@ class NNGuide(_Nearest):
     score_cost = "C + n d"
     paper = "Park et al. 2023"
     score_scale = "energy^2"
-    undefined = "Divide large logits, here and in training, by a constant"
 
     k: int = 10
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         kept = self._kept(train, self.k)
-        n_negative = np.count_nonzero(kept.energy <= 0)
-        if n_negative:
-            msg = (
-                f"NNGuide.fit: energies should be positive, got {n_negative} in the "
-                f"bank that are not. Logits that are negative throughout "
-                f"(log-probabilities?) make the guidance meaningless"
-            )
-            warnings.warn(msg, stacklevel=3)  # the caller of fit
         return {"bank": kept.unit_features * kept.energy[:, None]}
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         top = self._products(state, batch.unit_features)
-        with np.errstate(over="ignore"):
-            known = batch.energy * xp.mean(top, axis=1)
-        # The product of two energies may be beyond all floats.
-        is_lost = xp.isinf(known) & xp.isfinite(batch.energy)
-        return xp.where(is_lost, xp.nan, known)
+        return batch.energy * xp.mean(top, axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,10 +235,9 @@ class Relation(_Bank):
     paper = "Kim et al. 2023"
     score_scale = "similarity, in [0, 1]"
     constraints = {
+        **_BANK,
         "power": POSITIVE,
         "cut": Number(low=0, high=1, open_high=True),
-        "bank": _BANK,
-        "seed": SEED,
     }
 
     power: float = 1.0

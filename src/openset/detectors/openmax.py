@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
-from openset.detectors.batch import add_by_group, batches_with
+from openset.detectors.batch import add_by_group, fit_batches
 from openset.detectors.constraints import COUNT, Number, OneOf
 from openset.detectors.weibull import fit_weibull_rows, log_exponent, weibull_cdf
 
@@ -146,8 +146,7 @@ class OpenMax(Detector):
         # Zeros are left out, unless all are: a step at the smallest distance.
         is_law = is_member & (z > _FLOOR)
         is_law[~is_law.any(axis=1), 0] = True
-        rows = fit_weibull_rows(np.maximum(z, _FLOOR), is_member=is_law)
-        return rows.shape, rows.scale, loc
+        return (*fit_weibull_rows(np.maximum(z, _FLOOR), is_member=is_law), loc)
 
     def _distances(self, rows: Array, centres: Array, lengths: Array) -> Array:
         """Return the distance between corresponding rows and centres, shape (n,).
@@ -213,6 +212,7 @@ class OpenMax(Detector):
 
 def _correct(train: Training) -> Iterator[tuple[Floats, NDArray[Any]]]:
     """Yield logits and labels of the correctly classified samples, in batches."""
-    for batch, labels in batches_with(train, train.labels):
+    for batch in fit_batches(train):
+        labels = train.labels[batch.rows]
         is_correct = batch.top_class == labels
         yield batch.logits[is_correct].astype(float), labels[is_correct]

@@ -7,7 +7,7 @@ import numpy as np
 
 from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
-from openset.detectors.batch import add_by_group, batches_with, fit_batches
+from openset.detectors.batch import add_by_group, fit_batches
 from openset.detectors.constraints import POSITIVE, Number, OneOf
 from openset.detectors.scaling import head
 from openset.detectors.shaping import mean_feature
@@ -15,6 +15,7 @@ from openset.detectors.shaping import mean_feature
 # Squared distance between weight vectors, as a share of their squared length, below
 # which they are one vector up to rounding.
 _SAME_VECTOR = 2e-14
+_BLOCK_BYTES = 1 << 20  # logits and features of so many rows stay in the cache
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,15 +67,12 @@ class GradNorm(Detector):
         xp = _xp.array_namespace(batch.logits)
         uniform = 1 / batch.logits.shape[1]
 
-        def away(logits: Array, energy: Array) -> Array:
+        def norm(logits: Array, energy: Array, features: Array) -> Array:
             p = _xp.exp_own(logits - energy[:, None])
-            return xp.sum(xp.abs(p - uniform), axis=1)
+            from_uniform = xp.sum(xp.abs(p - uniform), axis=1)
+            return xp.sum(xp.abs(features), axis=1) * from_uniform / self.temperature
 
-        def length(features: Array) -> Array:
-            return xp.sum(xp.abs(features), axis=1)
-
-        from_uniform = _xp.by_rows(away, tempered.logits, tempered.energy)
-        return _xp.by_rows(length, batch.features) * from_uniform / self.temperature
+        return _xp.by_rows(norm, tempered.logits, tempered.energy, batch.features)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -206,18 +204,16 @@ class FDBD(Detector):
     def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)
 
-        def boundary(logits: Array, top: Array, index: Array) -> Array:
+        def ratio(logits: Array, top: Array, index: Array, features: Array) -> Array:
             per_class = xp.take(state["inverse"], index, axis=0)
-            return xp.sum((top[:, None] - logits) * per_class, axis=1)
+            to_boundary = xp.sum((top[:, None] - logits) * per_class, axis=1)
+            to_mean = _xp.row_norms(features - state["mean"])
+            return xp.where(to_mean == 0, 0.0, to_boundary / _xp.or_one(to_mean))
 
-        def away(features: Array) -> Array:
-            return _xp.row_norms(features - state["mean"])
-
-        to_boundary = _xp.by_rows(
-            boundary, batch.logits, batch.top_logit, batch.top_class
+        predicted = batch.top_logit, batch.top_class
+        return _xp.by_rows(
+            ratio, batch.logits, *predicted, batch.features, size=_BLOCK_BYTES
         )
-        to_mean = _xp.by_rows(away, batch.features)
-        return xp.where(to_mean == 0, 0.0, to_boundary / _xp.or_one(to_mean))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +256,8 @@ class SHE(Detector):
         n_classes = train.logits.shape[1]
         sums = np.zeros((n_classes, train.features.shape[1]))
         counts = np.zeros(n_classes)
-        for batch, labels in batches_with(train, train.labels):
+        for batch in fit_batches(train):
+            labels = train.labels[batch.rows]
             is_right = batch.top_class == labels
             add_by_group(sums, batch.features[is_right], labels[is_right])
             counts += np.bincount(labels[is_right], minlength=n_classes)
@@ -276,10 +273,10 @@ class SHE(Detector):
 
         def product(features: Array, index: Array) -> Array:
             own = xp.take(state["patterns"], index, axis=0)
-            return xp.sum(features * own, axis=1)
+            floor = xp.take(state["floor"], index, axis=0)
+            return xp.sum(features * own, axis=1) + floor
 
-        products = _xp.by_rows(product, batch.features, batch.top_class)
-        return products + xp.take(state["floor"], batch.top_class, axis=0)
+        return _xp.by_rows(product, batch.features, batch.top_class)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,7 +330,8 @@ class CORE(Detector):
     def fit_state(self, train: Training) -> dict[str, Any]:
         unit = _unit(head(train)["weight"].astype(float))
         sums = np.zeros_like(unit)
-        for batch, labels in batches_with(train, train.labels):
+        for batch in fit_batches(train):
+            labels = train.labels[batch.rows]
             residual = _residual(batch.features.astype(float), unit[labels])
             add_by_group(sums, residual, labels)
         state = {"unit": unit, "pattern": _unit(sums)}

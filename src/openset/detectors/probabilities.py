@@ -8,11 +8,8 @@ import numpy as np
 from openset import _xp
 from openset.detectors import kernels
 from openset.detectors.base import Array, Batch, Detector, State, Training
-from openset.detectors.batch import add_by_group, batches_with, fit_batches
-from openset.detectors.constraints import (
-    COUNT,
-    POSITIVE,
-)
+from openset.detectors.batch import add_by_group, fit_batches
+from openset.detectors.constraints import COUNT, POSITIVE
 
 # e^-1e4 is 0 in every precision: larger gaps would only give inf * 0.
 _MAX_GAP = 1e4
@@ -85,8 +82,7 @@ class GEN(Detector):
     (:math:`(10^{-40})^{0.1} = 10^{-4}`), so logarithms are used throughout, and 1 - p
     of the predicted class is computed as the sum of the other probabilities. With one
     class, s = 0. So it is, up to rounding, where the largest logit leads by more than
-    745 / gamma (float32: 103 / gamma). Logits so large that their own rounding exceeds
-    1 have no score: their probabilities are noise.
+    745 / gamma (float32: 103 / gamma).
 
     Parameters
     ----------
@@ -113,7 +109,6 @@ class GEN(Detector):
     score_cost = "C + M log M"
     paper = "Liu et al. 2023"
     score_scale = "-entropy"
-    undefined = "Divide logits so large that they round to whole numbers by a constant"
     constraints = {"gamma": POSITIVE, "top": COUNT}
 
     gamma: float = 0.1
@@ -121,9 +116,7 @@ class GEN(Detector):
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)
-        size = xp.abs(batch.top_logit)
-        is_noise = xp.isfinite(size) & (size >= 1 / xp.finfo(size.dtype).eps)
-        log_total = xp.log1p(xp.where(is_noise, xp.nan, batch.other_mass))
+        log_total = xp.log1p(batch.other_mass)
         # The predicted class: p = 1 / (1 + others), 1 - p = others / (1 + others).
         first = xp.exp(self.gamma * (batch.log_other_mass - 2 * log_total))
         kept = min(self.top, batch.logits.shape[1])
@@ -198,7 +191,8 @@ class KLM(Detector):
             predicted, return_inverse=True, return_counts=True
         )
         sums = np.zeros((present.size, train.logits.shape[1]))
-        for batch, own in batches_with(train, groups):
+        for batch in fit_batches(train):
+            own = groups[batch.rows]
             top = _xp.pick(batch.logits, present[own])
             masses = np.exp(batch.logits.astype(float) - top.astype(float)[:, None])
             masses /= _xp.row_sums(masses)[:, None]

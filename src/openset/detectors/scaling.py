@@ -8,10 +8,7 @@ import numpy as np
 
 from openset import _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
-from openset.detectors.constraints import (
-    FLAG,
-    PERCENT,
-)
+from openset.detectors.constraints import FLAG, PERCENT
 
 NOT_NEGATIVE = (
     "Features must be non-negative, as after a ReLU: negative entries (as after "
@@ -37,10 +34,7 @@ class _Scaled(Detector):
         def energy(logits: Array, scale: Array) -> Array:
             if bias is None:
                 return _xp.logsumexp(logits * scale[:, None])
-            changed = logits - bias
-            changed *= scale[:, None]
-            changed += bias
-            return _xp.logsumexp(changed)
+            return _xp.logsumexp((logits - bias) * scale[:, None] + bias)
 
         scale = _xp.by_rows(self._factor, batch.features)
         return _xp.by_rows(energy, batch.logits, scale)

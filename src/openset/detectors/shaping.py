@@ -217,11 +217,7 @@ class ASH(_Shaped):
     fit_cost = "-"
     paper = "Djurisic et al. 2023"
     undefined = NOT_NEGATIVE
-    constraints = {
-        "variant": OneOf("s", "p", "b"),
-        "percentile": PERCENT,
-        "relu": FLAG,
-    }
+    constraints = {"variant": OneOf("s", "p", "b"), "percentile": PERCENT, "relu": FLAG}
 
     variant: str = "s"
     percentile: float = 90.0

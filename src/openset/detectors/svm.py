@@ -1,7 +1,6 @@
 """PI-SVM and W-SVM: support vector machines calibrated by Weibull distributions."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,13 +99,11 @@ class PISVM(Detector):
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         state, support, scores, owner = self._machines(train)
-        tails, sizes = [], []
-        for c, used in enumerate(support):
-            is_own = owner == c
-            tails.append(scores[is_own, c])
-            n_support = int(np.count_nonzero(is_own[used]))
-            sizes.append(_tail_size(self.tail, n_support, tails[-1].size))
-        return {**state, "inclusion": self._laws(tails, sizes)}
+        own = [
+            (scores[owner == c, c], int(np.count_nonzero(owner[used] == c)))
+            for c, used in enumerate(support)
+        ]
+        return {**state, "inclusion": self._laws(own)}
 
     def _machines(self, train: Training, nu: float | None = None) -> tuple[Any, ...]:
         """Fit a one-vs-rest SVM per class and, with `nu`, a one-class SVM each.
@@ -114,59 +111,56 @@ class PISVM(Detector):
         Return them as arrays, the support vectors of each, its scores on the training
         samples (one column each), and the class of each of these.
         """
+        from sklearn import svm  # noqa: PLC0415  # it takes half a second
+
         why = "Each SVM separates a class from the others"
         need_two_classes(type(self).__name__, train, why)
         centre, rows = centred(train)
         rows = rows.astype(float)
         classes, owner = np.unique(train.labels, return_inverse=True)
         gamma = self.gamma or 1 / (float(rows.var(axis=0).sum()) or 1.0)
-        from sklearn import svm  # noqa: PLC0415  # it takes half a second
-
         options = {"kernel": "rbf", "gamma": gamma, "tol": _TOLERANCE}
-        everyone, numbers = np.arange(len(rows)), range(classes.size)
-        made = [
-            (everyone, svm.SVC(C=self.cost, **options).fit(rows, owner == c))
-            for c in numbers
-        ]
+        numbers: Any = range(classes.size)
+        machines = [svm.SVC(C=self.cost, **options) for _ in numbers]
+        support = [machines[c].fit(rows, owner == c).support_ for c in numbers]
         for c in numbers if nu is not None else ():
             own = np.flatnonzero(owner == c)
-            made.append((own, svm.OneClassSVM(nu=nu, **options).fit(rows[own])))
-        support = [own[machine.support_] for own, machine in made]
+            machines.append(svm.OneClassSVM(nu=nu, **options).fit(rows[own]))
+            support.append(own[machines[-1].support_])
+        dual = np.zeros((len(rows), len(machines)))
+        for column, (used, machine) in enumerate(zip(support, machines, strict=True)):
+            dual[used, column] = machine.dual_coef_[0]
         used = np.unique(np.concatenate(support))
-        dual = np.zeros((used.size, len(made)))
-        for column, (places, (_, machine)) in enumerate(
-            zip(support, made, strict=True)
-        ):
-            dual[np.searchsorted(used, places), column] = machine.dual_coef_[0]
         state = {
             "centre": centre,
             "vectors": rows[used],
-            "dual": dual,
-            "intercept": np.array([machine.intercept_[0] for _, machine in made]),
+            "dual": dual[used],
+            "intercept": np.array([machine.intercept_[0] for machine in machines]),
             "gamma": np.array(gamma),
             "classes": classes,
         }
-        return state, support, _decide(state, rows), owner
+        return state, support, _decisions(state, Batch(train)), owner
 
     def _laws(
-        self, values: Sequence[Floats], sizes: Sequence[int], sign: int = 1
+        self, parts: list[tuple[Floats, int]], n_classes: int = 1, sign: int = 1
     ) -> Floats:
         """Fit a Weibull distribution to the values per class nearest the boundary.
 
-        These are the smallest ones for ``sign = 1`` (scores of the class itself) and
-        the largest for -1 (scores of the others); the most extreme one is moved to
-        `translate`. Return shape, scale and location, shape (3, C).
+        The parts are the values of each class, and how many of them are support
+        vectors, which are of `n_classes` classes. Nearest are the smallest ones for
+        ``sign = 1`` (scores of the class itself) and the largest for -1 (scores of the
+        others); the most extreme one is moved to `translate`. Return shape, scale and
+        location, shape (3, C).
         """
         tails = [
-            np.sort(sign * v)[: max(size, 1)]
-            for v, size in zip(values, sizes, strict=True)
+            np.sort(sign * v)[: _tail_size(self.tail, n_support, v.size, n_classes)]
+            for v, n_support in parts
         ]
         lengths = np.array([[tail.size] for tail in tails])
         is_member = np.arange(lengths.max()) < lengths
         z = np.ones(is_member.shape)
         z[is_member] = np.concatenate([t - t[0] + self.translate for t in tails])
-        laws = fit_weibull_rows(z, is_member=is_member)
-        shape = np.minimum(laws.shape, _STEEPEST)
+        shape = np.minimum(fit_weibull_rows(z, is_member=is_member)[0], _STEEPEST)
         # The best scale for this shape (the fitted one, unless the shape was limited).
         top = np.max(z, axis=1, where=is_member, initial=0.0)
         powers = np.where(is_member, (z / top[:, None]) ** shape[:, None], 0.0)
@@ -262,25 +256,15 @@ class WSVM(PISVM):
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         state, support, scores, owner = self._machines(train, self.nu)
-        n = len(support) // 2
-        tails: dict[str, list[Floats]] = {"inclusion": [], "exclusion": [], "gate": []}
-        sizes: dict[str, list[int]] = {name: [] for name in tails}
-        for c in range(n):
+        n, own, others, alone = len(support) // 2, [], [], []
+        for c, used in enumerate(support[:n]):
             is_own = owner == c
-            n_own = int(np.count_nonzero(is_own[support[c]]))
-            n_others, n_alone = support[c].size - n_own, support[n + c].size
-            parts = {
-                "inclusion": (scores[is_own, c], n_own, 1),
-                "exclusion": (scores[~is_own, c], n_others, n - 1),
-                "gate": (scores[is_own, n + c], n_alone, 1),
-            }
-            for name, (values, n_support, of) in parts.items():
-                tails[name].append(values)
-                sizes[name].append(_tail_size(self.tail, n_support, values.size, of))
-        return state | {
-            name: self._laws(tails[name], sizes[name], -1 if name == "exclusion" else 1)
-            for name in tails
-        }
+            n_own = int(np.count_nonzero(is_own[used]))
+            own.append((scores[is_own, c], n_own))
+            others.append((scores[~is_own, c], used.size - n_own))
+            alone.append((scores[is_own, n + c], support[n + c].size))
+        laws = {"inclusion": self._laws(own), "gate": self._laws(alone)}
+        return {**state, **laws, "exclusion": self._laws(others, n - 1, sign=-1)}
 
     def _odds(self, state: State, batch: Batch) -> tuple[Array, Array, Array]:
         """Return gated log-odds and log-probabilities, and decision values."""
@@ -313,18 +297,13 @@ def _decisions(state: State, batch: Batch) -> Array:
     """Return the decision value of every SVM, shape (n, number of SVMs)."""
     xp = _xp.array_namespace(batch.features)
     rows = batch.features - xp.astype(state["centre"], batch.features.dtype)
-    return _decide(state, xp.astype(rows, xp.float64, copy=False))
-
-
-def _decide(state: State, rows: Array) -> Array:
-    xp = _xp.array_namespace(rows)
     vectors, gamma = state["vectors"], float(state["gamma"])
 
     def decided(rows: Array) -> Array:
         kernel = xp.exp(-gamma * squared_distances(rows, vectors))
         return state["intercept"][None, :] + kernel @ state["dual"]
 
-    return in_blocks(decided, rows, vectors)
+    return in_blocks(decided, xp.astype(rows, xp.float64, copy=False), vectors)
 
 
 def _law(state: State, name: str) -> tuple[Array, Array, Array]:
@@ -345,4 +324,4 @@ def _tail_size(
     size = int(1.5 * n_support / n_classes)
     if size >= n_samples:
         size = n_support // n_classes
-    return n_support if size <= 3 else size
+    return max(n_support if size <= 3 else size, 1)

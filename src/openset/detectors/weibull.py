@@ -1,7 +1,6 @@
 """Maximum-likelihood fits of two-parameter Weibull distributions."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,16 +53,7 @@ def exp(values: Array) -> Array:
         return _xp.array_namespace(values).exp(values)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class WeibullRows:
-    """One Weibull distribution per row: arrays of shape (m,)."""
-
-    shape: Floats
-    scale: Floats
-    loglik: Floats
-
-
-def fit_weibull_rows(z: Any, *, is_member: Any = None) -> WeibullRows:
+def fit_weibull_rows(z: Any, *, is_member: Any = None) -> tuple[Floats, Floats]:
     r"""Fit one two-parameter Weibull distribution to each row of positive numbers.
 
     .. math:: F(z) = 1 - e^{-(z / \lambda)^\kappa}, \qquad
@@ -85,12 +75,14 @@ def fit_weibull_rows(z: Any, *, is_member: Any = None) -> WeibullRows:
 
     Returns
     -------
-    WeibullRows
-        Rows of equal entries have an infinite shape (a step) and likelihood.
+    tuple
+        Shapes and scales, each of shape (m,). Rows of equal entries have an infinite
+        shape: a step.
 
     Examples
     --------
-    >>> fit_weibull_rows([[1.0, 2.0], [3.0, 3.0]]).shape.round(3)
+    >>> shape, scale = fit_weibull_rows([[1.0, 2.0], [3.0, 3.0]])
+    >>> shape.round(3)
     array([3.462,   inf])
     """
     values = np.asarray(z, dtype=float)
@@ -116,11 +108,7 @@ def fit_weibull_rows(z: Any, *, is_member: Any = None) -> WeibullRows:
     with np.errstate(invalid="ignore"):  # inf * 0 in the rows that are steps
         powers = np.where(member, np.exp(shape[:, None] * logs), 0.0)
         lifted = np.log(powers.sum(axis=1) / count) / shape  # log(scale / top)
-        scale = np.where(np.isinf(shape), top, top * np.exp(lifted))
-        # sum (z / scale)^shape is the count, at the solution
-        each = np.log(shape / scale) + (shape - 1) * (mean_log - lifted) - 1
-    loglik = np.where(np.isinf(shape), np.inf, count * each)
-    return WeibullRows(shape=shape, scale=scale, loglik=loglik)
+    return shape, np.where(np.isinf(shape), top, top * np.exp(lifted))
 
 
 def _shapes(logs: Floats, member: NDArray[np.bool_], mean_log: Floats) -> Floats:

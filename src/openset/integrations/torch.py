@@ -152,13 +152,12 @@ class Decision(nn.Module):
 
     def __init__(self, rejector: Rejector, dtype: torch.dtype, device: Any) -> None:
         super().__init__()
-        fitted = rejector.fitted.to(torch.empty(0, device=device))
-        state = fitted.prepared(dtype)
-        self.detector = fitted.detector
+        state = rejector.fitted.prepared(torch.empty(0, device=device), dtype)
+        self.detector = rejector.fitted.detector
         # torch does not allow dots in the name of a buffer.
         self.names = {name: f"state_{name.replace('.', '_')}" for name in state}
         for name, buffer in self.names.items():
-            self.register_buffer(buffer, state[name])
+            self.register_buffer(buffer, state[name].clone())  # its own, to be changed
         limit = torch.tensor(rejector.threshold.value, dtype=torch.float64)
         self.register_buffer("threshold", limit.to(device))
 

@@ -1,6 +1,6 @@
 """Which samples are invalid: with NaN, or of a class that is not determined."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal
@@ -59,11 +59,11 @@ def need_valid(
     name: str,
     array: Array,
     *,
-    numbers: Callable[[NDArray[np.int64]], NDArray[np.int64]] | None = None,
+    rows: slice | NDArray[np.int64] | None = None,
 ) -> None:
     """Raise if rows of logits or features are invalid.
 
-    `numbers` gives the numbers of samples, if they are not those of the rows.
+    `rows` are the numbers of the samples, if these are a part of others.
     """
     are_logits = name == "logits"
     if not is_suspect(array, are_logits=are_logits):
@@ -71,11 +71,11 @@ def need_valid(
     bad = np.flatnonzero(invalid_rows(array, are_logits=are_logits))
     if bad.size:
         has_nan = bool(np.isnan(_xp.to_numpy(array[int(bad[0]), ...])).any())
-        rows = bad if numbers is None else numbers(bad)
+        numbers = bad if rows is None else np.r_[rows][bad]
         what = "NaN" if has_nan else "several +inf, or -inf alone,"
         rule = "free of NaN" if has_nan else "largest for one class"
-        got = f"{what} in {rows.size} rows, first in row {rows[0]}"
-        error = partial(InvalidSamplesError, rows=rows.tolist())
+        got = f"{what} in {bad.size} rows, first in row {numbers[0]}"
+        error = partial(InvalidSamplesError, rows=numbers.tolist())
         _check.fail(caller, name, rule, got, error=error)
 
 

@@ -1,7 +1,7 @@
 """`Rejector`: decides for each sample whether it is of a known class or unknown."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _check, _xp
-from openset._types import UNKNOWN, Array, InvalidSamplesError
+from openset._types import UNKNOWN, InvalidSamplesError
 from openset.detectors import Fitted
 from openset.metrics.counts import Alpha, ranking_counts
 from openset.outputs import (
@@ -298,10 +298,6 @@ class Rejector(Tables):
         self._check(outputs)
         need_unseen("Rejector.operate", "outputs", outputs, self.fitted.seen)
         return operate(self.threshold, self.fitted.score(outputs), alpha_test=alpha)
-
-    def to(self, like: Array) -> Self:
-        """Move the detector to the library and device of an array."""
-        return replace(self, fitted=self.fitted.to(like))
 
     def save(self, folder: str | Path) -> Path:
         """Write a folder with ``manifest.json`` and one ``.npz``. No pickle.

@@ -219,8 +219,7 @@ def choose(
     made = named[chosen[0]]
     if len(chosen) > 1:
         reference = [columns[name].known for name in chosen]
-        like = known.logits if known.logits is not None else known.features
-        made = combine([named[n] for n in chosen], reference=reference).to(like)
+        made = combine([named[n] for n in chosen], reference=reference)
     return Choice(
         name=best if len(chosen) > 1 else chosen[0],
         fitted=made,

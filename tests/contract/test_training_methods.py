@@ -74,29 +74,21 @@ def test_the_head_is_frozen_where_points_take_its_place(name):
     assert network.head.weight.requires_grad != hasattr(method, "points")
 
 
+REFUSED = {
+    "option .*'smoothing'.*'wei": {"weigth_": 1},
+    "known classes must be at least 2, got 1": {"n_classes": 1},
+    r"smoothing must be a number in \[0, 1\)": {"smoothing": 1.0},
+    "place must be one of 'input', 'first'": {"place": "conv3"},
+}
+
+
+@pytest.mark.parametrize("message", REFUSED)
 @pytest.mark.parametrize("name", NAMES)
-def test_an_unknown_option_is_named_beside_the_known_ones(name):
-    network = rows_network(N_CLASSES)
-    with pytest.raises(ValueError, match=rf"method {name}: option .*'smoothing'.*'wei"):
-        make(name, n_classes=N_CLASSES, network=network, weigth_=1)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_one_known_class_is_refused(name):
-    with pytest.raises(ValueError, match=r"known classes must be at least 2, got 1"):
-        make(name, n_classes=1, network=rows_network(2))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_full_smoothing_is_refused(name):
-    with pytest.raises(ValueError, match=r"smoothing must be a number in \[0, 1\)"):
-        make(name, n_classes=3, network=rows_network(3), smoothing=1.0)
-
-
-@pytest.mark.parametrize("name", PLACED)
-def test_a_place_the_network_does_not_have_is_refused(name):
-    with pytest.raises(ValueError, match="place must be one of 'input', 'first'"):
-        make(name, n_classes=3, network=rows_network(3), place="conv3")
+def test_bad_options_are_named(name, message):
+    options = {"n_classes": N_CLASSES} | REFUSED[message]
+    if "place" not in options or name in PLACED:
+        with pytest.raises(ValueError, match=f"method {name}: .*{message}"):
+            make(name, network=rows_network(N_CLASSES), **options)
 
 
 def test_an_unknown_method_is_refused():

@@ -3,7 +3,6 @@
 import http.client
 import io
 import pickle
-import socket
 import struct
 import zipfile
 from contextlib import suppress
@@ -68,27 +67,18 @@ MEMBERS = {
     "a shape of zero times all": shaped(f"(0, {10**30})")[:-64],
     "a negative shape": shaped("(-1, -16)"),
     "a shape of truths": shaped("(True, 16)"),
-    "a hundred sizes": shaped("(" + "1," * 99 + ")"),
     "texts of no size": shaped("(200000000,)", "'<U0'")[:-64],
     "pickled objects": pickled(),
     "a bare pickle": pickle.dumps(Bomb()),
-    "records": shaped("(16,)", "[('a', '<f4')]"),
     "objects in records": shaped("(4,)", "[('a', 'O')]"),
     "complex numbers": npy(np.zeros((2, 3), complex)),
     "texts": npy(np.array([["a", "b"]])),
     "truths": npy(np.zeros((2, 3), bool)),
     "128-bit floats": npy(np.zeros((2, 3), "longdouble")),
-    "a dtype of no kind": shaped("(4,)", "'<q99'"),
-    "dates": npy(np.zeros((2, 3), "M8[s]")),
-    "a cut file": GOOD[:-5],
-    "a tail": GOOD + b"x",
-    "a cut header": GOOD[:40],
-    "magic alone": GOOD[:6],
     "no dictionary": header("print('hello')"),
     "deep brackets": header("(" * 4000),
     "a long header": header("{}" + " " * 50_000),
     "a header of gigabytes": header("{}", version=(2, 0))[:8] + b"\xff" * 9,
-    "version 9": header("{}", version=(9, 9)),
     "NaN": npy(np.array([[np.nan, 0, 0]])),
     "a vector": npy(np.zeros(3)),
     "a number": npy(np.float64(1)),
@@ -106,7 +96,6 @@ ARCHIVES = {
     "noise": bytes(range(256)) * 9,
     "a lying archive": patched((b"PK\x01\x02", 24, struct.pack("<I", 40))),
     "a locked archive": patched((b"PK\x03\x04", 6, b"\1"), (b"PK\x01\x02", 8, b"\1")),
-    "a cut archive": npz(logits=Z)[:-9],
     "bzip2": packed(zipfile.ZIP_BZIP2, logits=GOOD),
     "another archive": npz(images=np.zeros(3)),
     "inputs without a network": npz(inputs=Z),
@@ -238,25 +227,4 @@ def test_of_what_is_sent_all_the_same_nothing_is_kept(live, length):
             connection.send(chunk)
     assert resident(live) - before < 50 << 20
     connection.close()
-    assert live.get("/healthz").status_code == 200
-
-
-@pytest.mark.parametrize(
-    ("start", "line"),
-    [
-        (b"GET / HTTP/1.1\r\nHost: x\r\n", b"X: %b\r\n"),
-        (b"GET / HTTP/1.1\r\nHost: x\r\nX: ", b"%b"),
-    ],
-    ids=["many", "one long"],
-)
-def test_headers_without_end_are_cut_off(live, start, line):
-    before, sent = resident(live), 0
-    with socket.create_connection(("127.0.0.1", live.port), PATIENCE) as connection:
-        connection.sendall(start)
-        with suppress(ConnectionError):
-            while sent < 100:
-                connection.sendall(line % (b"a" * (1 << 20)))
-                sent += 1
-    assert sent < 50
-    assert resident(live) - before < 50 << 20
     assert live.get("/healthz").status_code == 200

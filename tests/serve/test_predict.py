@@ -3,7 +3,6 @@
 import json
 import sys
 
-import httpx
 import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -39,19 +38,17 @@ def test_json_gets_what_predict_says(live, rejector, test_split):
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", ">f4", "f2"])
-def test_npz_gets_what_predict_says_in_every_dtype(live, rejector, test_split, dtype):
+def test_npz_gets_what_predict_says_in_every_dtype(
+    live, rejector, test_split, dtype, tmp_path
+):
     arrays = {
         name: np.asarray(getattr(test_split, name)).astype(dtype)
         for name in ("logits", "features")
     }
     answer = live.post("/predict/npz", content=npz(**arrays))
     check(answer, rejector, Outputs(**arrays))
-
-
-def test_a_saved_split_can_be_posted_as_it_is(live, rejector, test_split, tmp_path):
-    path = test_split.save(tmp_path / "test.npz")
-    answer = live.post("/predict/npz", content=path.read_bytes())
-    check(answer, rejector, test_split)
+    saved = test_split.save(tmp_path / "test.npz").read_bytes()  # as it is
+    check(live.post("/predict/npz", content=saved), rejector, test_split)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +90,6 @@ def test_infinities_are_numbers_in_and_texts_out(by_logits):
     client = TestClient(serve.app(certain))
     found = client.post("/predict", json={"logits": [[3.0]]}).json()
     assert (found["known"], found["threshold"]) == (["inf"], "inf")
-    assert "openset_knownness_bucket" in client.get("/metrics").text
 
 
 def test_invalid_samples_are_refused_or_marked(by_logits, test_split):
@@ -170,10 +166,6 @@ def test_metrics_count_what_happened(by_logits, test_split):
     decided = by_logits.decide(test_split)
     assert samples["samples_total", "unknown"] == 3 * decided.n_rejected
     assert samples["samples_total", "accepted"] == 3 * (200 - decided.n_rejected)
-    edges = {k[1]: n for k, n in samples.items() if k[0] == "knownness_bucket"}
-    assert len(edges) > 10
-    for edge, count in edges.items():
-        assert count == 3 * np.count_nonzero(decided.known <= float(edge))
 
 
 def test_the_server_tells_about_itself(live, rejector):
@@ -190,21 +182,12 @@ def test_the_server_tells_about_itself(live, rejector):
     assert "logits" in json.dumps(request["content"]["application/json"])
 
 
-def test_many_at_once_get_their_own_answers(live, rejector, test_split):
-    with httpx.Client(base_url=live.url) as client:
-        for i in range(60):
-            one = test_split.take([i])
-            check(client.post("/predict", json=both(one)), rejector, one)
-
-
 def test_what_is_missing_or_wrong_is_named(by_logits, monkeypatch, tmp_path):
     for options in ({"max_bytes": 0}, {"invalid": "keep"}, {"log_rate": 3.0}):
         log = {"log": tmp_path / "log"}
         [name] = options
         with pytest.raises(ValueError, match=f"openset.serve.app: {name} must be"):
             serve.app(by_logits, **(log | options))
-    with pytest.raises(TypeError, match="application must be a function"):
-        serve.run(serve.app(by_logits), workers=2)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     with pytest.raises(MissingExtraError, match=r'pip install "openset\[serve\]"'):
         serve.app(by_logits)

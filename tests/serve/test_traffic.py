@@ -35,7 +35,7 @@ def test_files_hold_all_samples_in_order_at_rate_one(tmp_path):
 
 
 def test_a_sample_is_kept_with_the_stated_probability(tmp_path):
-    log = Traffic(tmp_path, rate=0.1, seed=0)
+    log = Traffic(tmp_path, rate=0.1)
     for _ in range(20):
         log.add(batch(1000), None)
     log.close()

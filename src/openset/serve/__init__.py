@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["app", "run"]
 
-MAX_BYTES, MAX_JSON_BYTES = 32 << 20, 1 << 20
-
 
 def app(
     rejector: Rejector,
@@ -37,8 +35,7 @@ def app(
     version: str = "1",
     log: str | Path | None = None,
     log_rate: float = 0.01,
-    max_bytes: int = MAX_BYTES,
-    max_json_bytes: int = MAX_JSON_BYTES,
+    max_bytes: int = 32 << 20,
 ) -> "FastAPI":
     """Make the web application.
 
@@ -60,10 +57,8 @@ def app(
         Folder to log a random part of the traffic to, for ``openset watch``, and the
         probability that a sample is logged.
     max_bytes
-        Largest request body; a larger one is answered with 413.
-    max_json_bytes
-        Largest body of JSON, which takes many times its size in memory: send large
-        batches as ``.npz``.
+        Largest request body; a larger one is answered with 413. JSON, which takes many
+        times its size in memory, may have 1 MiB: send large batches as ``.npz``.
 
     Examples
     --------
@@ -83,54 +78,42 @@ def app(
         optional(module, "serve")
     # The extra may be missing.
     from openset.serve.decider import Decider  # noqa: PLC0415
-    from openset.serve.metrics import Metrics  # noqa: PLC0415
-    from openset.serve.routes import Routes, make  # noqa: PLC0415
+    from openset.serve.routes import make  # noqa: PLC0415
     from openset.serve.traffic import Traffic  # noqa: PLC0415
 
     _check.one_of(caller, "invalid", invalid, get_args(Invalid))
     _check.positive_int(caller, "max_bytes", max_bytes)
-    _check.positive_int(caller, "max_json_bytes", max_json_bytes)
     traffic = None if log is None else Traffic(Path(log), rate=log_rate)
     decider = Decider(rejector, network, invalid, traffic)
-    counts = Metrics(rejector)
-    return make(Routes(decider, counts, name, version, max_bytes, max_json_bytes))
+    return make(decider, name, version, max_bytes)
 
 
 def run(
-    application: "FastAPI | Callable[[], FastAPI]",
+    make: "Callable[[], FastAPI]",
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
     workers: int = 1,
-    stop_seconds: int = 30,
-    max_connections: int = 10_000,
 ) -> None:
     """Serve with uvicorn until SIGTERM or Ctrl-C.
 
+    Requests that are being answered then have 30 seconds; beyond 10,000 connections of
+    a process, others are answered with 503.
+
     Parameters
     ----------
-    application
-        The result of :func:`app`; for several workers a function that returns it,
-        called in each of them: it must be importable, or a :func:`functools.partial` of
-        such a function.
+    make
+        A function that returns the result of :func:`app`. Each of several workers calls
+        it: it must be importable, or a :func:`functools.partial` of such a function.
     host, port
         Address to listen on; port 0 chooses a free port and logs it.
     workers
         Number of processes. Each has a copy of the rejector; ``/metrics`` adds up the
         counts of all. One that dies is replaced.
-    stop_seconds
-        Longest wait, when stopping, for requests that are being answered.
-    max_connections
-        Connections of a process; beyond them, requests are answered with 503.
     """
-    caller = "openset.serve.run"
     uvicorn = optional("uvicorn", "serve")
-    _check.positive_int(caller, "workers", workers)
-    if workers > 1 and hasattr(application, "router"):
-        rule = "a function that returns one, for several workers"
-        _check.fail(caller, "application", rule, "an application", error=TypeError)
-    if workers == 1 and not hasattr(application, "router"):
-        application = application()  # its errors come first
+    _check.positive_int("openset.serve.run", "workers", workers)
+    made = make() if workers == 1 else None  # its errors come first
     # The processes share the cores; libraries read this when they are loaded.
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, cores() // workers)))
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -146,11 +129,11 @@ def run(
         one.listen(2048)  # who connects before all is loaded waits
         where = f"[{host}]" if ":" in host else host
         config = uvicorn.Config(
-            partial(_started, application, f"http://{where}:{one.getsockname()[1]}"),
+            partial(_started, made or make, f"http://{where}:{one.getsockname()[1]}"),
             factory=True,
             workers=workers,
-            limit_concurrency=max_connections,
-            timeout_graceful_shutdown=stop_seconds,
+            limit_concurrency=10_000,
+            timeout_graceful_shutdown=30,
             access_log=False,  # /metrics counts the requests
             server_header=False,
         )
@@ -163,11 +146,8 @@ def run(
         supervisors.Multiprocess(config, sockets=[one]).run()
 
 
-def _started(
-    application: "FastAPI | Callable[[], FastAPI]", address: str
-) -> "FastAPI | Any":
-    """Make the application of a process, and say that it is there."""
-    is_made = hasattr(application, "router")
-    made = application if is_made else application()  # type: ignore[call-arg]
+def _started(given: Any, address: str) -> "FastAPI":
+    """Return the application of a process, and say that it is there."""
+    made: FastAPI = given if hasattr(given, "router") else given()
     logging.getLogger("uvicorn.error").info("Serving at %s", address)
     return made

@@ -3,10 +3,11 @@
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import BaseModel, ValidationError
 
 from openset import _check, _npz
 from openset._optional import optional
@@ -18,6 +19,9 @@ NUMBERS, TEXTS = ("logits", "features", "inputs"), ("ids", "classes", "input_ste
 _MOST_PACKED, _FREE = 16, 4 << 20
 """An archive may unpack to so many times its size, and to some bytes in any case."""
 _MOST_PIXELS = 50_000_000  # of a request; 150 MB once decoded
+_MOST_JSON = 1 << 20  # bytes: it takes many times its size in memory
+
+Document = TypeVar("Document", bound=BaseModel)
 
 
 class RequestError(ValueError):
@@ -33,6 +37,18 @@ def refuse(status: int, name: str, rule: str, got: object) -> NoReturn:
     except RequestError as error:
         error.status = status
         raise
+
+
+def parsed(kind: type[Document], body: bytes) -> Document:
+    """Return a document of JSON; of what is wrong with it, say the first thing."""
+    if len(body) > _MOST_JSON:
+        refuse(413, "JSON", f"at most {_MOST_JSON} bytes", len(body))
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))[:80]
+        refuse(422, "JSON", "as in /docs", f"{first['msg'][:120]} ({place})")
 
 
 def of_rows(name: str, rows: Sequence[Any]) -> NDArray[Any]:

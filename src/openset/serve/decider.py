@@ -12,6 +12,7 @@ from openset._version import __version__
 from openset.outputs import Outputs
 from openset.rejector import Decisions, Invalid, Rejector, need_rejector
 from openset.serve.arrays import RequestError, need_texts, refuse
+from openset.serve.metrics import Metrics
 from openset.serve.traffic import Traffic
 
 _CALLER = "openset.serve.app"
@@ -28,6 +29,7 @@ class Decider:
         traffic: Traffic | None = None,
     ) -> None:
         need_rejector(_CALLER, rejector)
+        self.metrics = Metrics()
         self.rejector, self.network, self.traffic = rejector, network, traffic
         self.invalid: Invalid = invalid
         self._keep: Any = "keep" if invalid == "reject" else "error"
@@ -77,7 +79,7 @@ class Decider:
     def decide(
         self, given: Mapping[str, Any], threshold: float | str | None, ids: Any = None
     ) -> tuple[Decisions, float]:
-        """Decide on what a client sent, and log a part of it; also say the threshold.
+        """Decide on what a client sent, count and log it; also say the threshold.
 
         That is the calibrated one, if the client gave none.
         """
@@ -98,6 +100,7 @@ class Decider:
             if self.network is None and not isinstance(error, ValueError | TypeError):
                 raise
             raise RequestError(str(error)[:1000]) from error
+        self.metrics.samples(decided)
         if self.traffic is not None:
             self.traffic.add(outputs, ids)
         calibrated = float(self.rejector.threshold.value)

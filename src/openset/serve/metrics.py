@@ -4,27 +4,18 @@ import os
 import time
 from typing import Any
 
-import numpy as np
-from prometheus_client import (
-    CollectorRegistry,
-    Counter,
-    Gauge,
-    Histogram,
-    generate_latest,
-)
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from openset.rejector import Decisions, Rejector
-
-_SHARES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)  # of the calibration scores
+from openset.rejector import Decisions
 
 
 class Metrics:
     """Counts of one application; each has its own registry."""
 
-    def __init__(self, rejector: Rejector) -> None:
+    def __init__(self) -> None:
         self._registry = one = CollectorRegistry()
         labels = ["path", "status"]
         self._seconds = Histogram(
@@ -33,24 +24,11 @@ class Metrics:
         self._samples = Counter(
             "openset_samples", "Samples decided on.", ["decision"], registry=one
         )
-        # A Histogram counts one value at a time, and a request has thousands. Gauges
-        # named like its buckets are read by histogram_quantile just the same.
-        self._known = Gauge(
-            "openset_knownness_bucket",
-            "Samples up to this knownness.",
-            ["le"],
-            multiprocess_mode="sum",
-            registry=one,
-        )
-        finite = [grid[np.isfinite(grid)] for grid in rejector.reference.values()]
-        grids = [np.quantile(grid, _SHARES) for grid in finite if grid.size]
-        self._edges = np.unique([*np.ravel(grids), np.inf]).tolist()
 
     def request(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request."""
-        path = getattr(
-            scope.get("route"), "path", "other"
-        )  # not what a client makes up
+        # Not the path that a client makes up.
+        path = getattr(scope.get("route"), "path", "other")
         self._seconds.labels(path, status).observe(seconds)
 
     def samples(self, decided: Decisions) -> None:
@@ -60,10 +38,6 @@ class Metrics:
         counts = {"unknown": n_rejected, "invalid": n_invalid, "accepted": n_accepted}
         for decision, n in counts.items():
             self._samples.labels(decision).inc(n)
-        known = np.sort(decided.known[~decided.is_invalid])
-        below = np.searchsorted(known, self._edges, side="right").tolist()
-        for edge, n in zip(self._edges, below, strict=True):
-            self._known.labels("+Inf" if edge == np.inf else repr(edge)).inc(n)
 
     def text(self) -> bytes:
         """Return all metrics, summed over the processes."""

@@ -27,12 +27,12 @@ class Traffic:
     it is full, and when the server stops. Several processes may share a folder.
     """
 
-    def __init__(self, folder: Path, *, rate: float, seed: int | None = None) -> None:
+    def __init__(self, folder: Path, *, rate: float) -> None:
         low: Any = {"low": 0, "high": 1, "open_low": True}
         _check.number("openset.serve.app", "log_rate", rate, **low)
         folder.mkdir(parents=True, exist_ok=True)
         self._folder, self._rate = folder, rate
-        self._choice = np.random.default_rng(seed)
+        self._choice = np.random.default_rng()
         self._lock = threading.Lock()
         # Requests with and without features do not fit into one file.
         self._kept: dict[Any, list[Outputs]] = {}

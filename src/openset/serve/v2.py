@@ -8,17 +8,19 @@ of each tensor in the order of the document.
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import Response
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
 
+from openset._version import __version__
 from openset.rejector import Decisions
-from openset.serve.arrays import NUMBERS, checked, refuse
+from openset.serve.arrays import NUMBERS, checked, parsed, refuse
 from openset.serve.decider import Decider, plain
 
 HEADER = "Inference-Header-Content-Length"
@@ -78,12 +80,51 @@ class _Document(_Strict):
     parameters: _Parameters = _Parameters()
 
 
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """A parsed request."""
+def router(decider: Decider, name: str, version: str) -> APIRouter:
+    """Return the paths of the protocol."""
+    made = APIRouter(prefix="/v2")
 
-    document: _Document
-    arrays: Mapping[str, NDArray[Any]]
+    @made.get("")
+    async def v2_server() -> dict[str, Any]:
+        """Describe the server."""
+        extensions = ["binary_tensor_data"]
+        return {"name": "openset", "version": __version__, "extensions": extensions}
+
+    @made.get("/health/live")
+    @made.get("/health/ready")
+    async def v2_health() -> dict[str, bool]:
+        """Say that the server is up."""
+        return {"live": True, "ready": True}
+
+    @made.get("/models/{model}")
+    @made.get("/models/{model}/ready")
+    @made.get("/models/{model}/versions/{number}")
+    @made.get("/models/{model}/versions/{number}/ready")
+    async def v2_model(model: str, number: str = "") -> Response:
+        """Describe the rejector as a model."""
+        if (model, number or version) != (name, version):
+            return JSONResponse({"error": f"no model {model!r:.80}"}, status_code=404)
+        return JSONResponse(describe(decider, name, version))
+
+    @made.post("/models/{model}/infer")
+    @made.post("/models/{model}/versions/{number}/infer")
+    async def v2_infer(request: Request, model: str, number: str = "") -> Response:
+        """Decide on tensors."""
+        if (model, number or version) != (name, version):
+            return await v2_model(model, number)
+        body = await request.body()
+
+        def work() -> Response:
+            document, tensors = parse(body, request.headers)
+            found, cut = decider.decide(tensors, document.parameters.threshold)
+            values = values_of(found, decider.names_of(found.labels), cut)
+            if decider.invalid == "error":
+                del values["invalid"]
+            return written(document, values, name, version)
+
+        return await run_in_threadpool(work)
+
+    return made
 
 
 def describe(decider: Decider, name: str, version: str) -> dict[str, Any]:
@@ -107,18 +148,15 @@ def describe(decider: Decider, name: str, version: str) -> dict[str, Any]:
     return {**head, "inputs": inputs, "outputs": outputs}
 
 
-def parse(body: bytes, headers: Mapping[str, str], max_json_bytes: int) -> Asked:
-    """Turn a body into arrays."""
+def parse(
+    body: bytes, headers: Mapping[str, str]
+) -> tuple[_Document, dict[str, NDArray[Any]]]:
+    """Return the JSON of a body, and its tensors."""
     size = headers.get(HEADER.lower(), str(len(body)))
     n_json = int(size[:20]) if size.isdecimal() else -1
     if not 0 <= n_json <= len(body):
         refuse(400, HEADER, "at most the length of the body", size)
-    if n_json > max_json_bytes:
-        refuse(413, "the JSON of a request", f"at most {max_json_bytes} bytes", n_json)
-    try:
-        document = _Document.model_validate_json(body[:n_json])
-    except ValidationError as error:
-        refuse(422, "the document", "of the Open Inference Protocol", first_of(error))
+    document = parsed(_Document, body[:n_json])
     arrays: dict[str, NDArray[Any]] = {}
     at = n_json
     for tensor in document.inputs:
@@ -133,14 +171,7 @@ def parse(body: bytes, headers: Mapping[str, str], max_json_bytes: int) -> Asked
         at += n_bytes
     if at != len(body):
         refuse(422, "the body", "as long as it says", f"{len(body) - at} bytes more")
-    return Asked(document, arrays)
-
-
-def first_of(error: ValidationError) -> str:
-    """Return the first thing that pydantic found, in a line."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))[:80]
-    return f"{first['msg'][:120]} ({place})" if place else first["msg"][:120]
+    return document, arrays
 
 
 def _array(tensor: _Tensor, content: bytes) -> NDArray[Any]:
@@ -148,6 +179,7 @@ def _array(tensor: _Tensor, content: bytes) -> NDArray[Any]:
     if kind not in _TYPES:
         refuse(422, f"datatype of {name}", f"one of {', '.join(_TYPES)}", repr(kind))
     dtype = np.dtype(_TYPES[kind])
+    given = np.array([], np.float64)
     try:
         if content:
             flat = np.frombuffer(content, dtype)
@@ -155,14 +187,12 @@ def _array(tensor: _Tensor, content: bytes) -> NDArray[Any]:
             given = np.array(tensor.data or [], np.float64).ravel()
             with np.errstate(all="ignore"):
                 flat = given.astype(dtype)
-            if dtype.kind != "f" and not np.array_equal(flat, given):
-                refuse(422, name, f"integers in the range of {kind}", "others")
         rows = flat.reshape(tensor.shape)
-    except (TypeError, ValueError) as error:
-        if hasattr(error, "status"):
-            raise
+    except ValueError as error:
         rule = f"{math.prod(tensor.shape)} numbers of {kind}, as its shape says"
         refuse(422, name, rule, error)
+    if given.size and dtype.kind != "f" and not np.array_equal(flat, given):
+        refuse(422, name, f"integers in the range of {kind}", "others")
     return checked(name, rows)
 
 
@@ -183,10 +213,10 @@ def values_of(
 
 
 def written(
-    asked: Asked, values: Mapping[str, NDArray[Any]], name: str, version: str
+    asked: _Document, values: Mapping[str, NDArray[Any]], name: str, version: str
 ) -> Response:
     """Write the answer: tensors in JSON, or binary if the request asks for it."""
-    wanted = asked.document.outputs
+    wanted = asked.outputs
     if wanted is None:
         wanted = [_Wanted(name=one) for one in values]
     outputs, contents = [], []
@@ -195,7 +225,7 @@ def written(
             refuse(422, "outputs", f"of {', '.join(values)}", repr(one.name))
         array, is_binary = values[one.name], one.parameters.binary_data
         if is_binary is None:
-            is_binary = asked.document.parameters.binary_data_output
+            is_binary = asked.parameters.binary_data_output
         kind = _OUTPUTS[one.name]
         tensor: dict[str, Any] = {"name": one.name, "datatype": kind}
         tensor["shape"] = list(array.shape)
@@ -207,8 +237,8 @@ def written(
             tensor["data"] = plain(flat) if kind == "FP64" else flat.tolist()
         outputs.append(tensor)
     document = {"model_name": name, "model_version": version, "outputs": outputs}
-    if asked.document.id:
-        document["id"] = asked.document.id
+    if asked.id:
+        document["id"] = asked.id
     text = to_json(document)
     if not contents:
         return Response(text, media_type="application/json")

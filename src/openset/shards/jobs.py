@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openset import _check, _io, _npz, detectors, extract
 from openset._optional import optional
@@ -26,8 +25,7 @@ def read(
     """Read a shard in batches of at most `rows` samples.
 
     Folders are memory-mapped and Parquet files read in parts. A ``.npz`` is read as a
-    whole. `invalid` is as in :class:`openset.Outputs`; with ``"keep"`` a missing list
-    in a Parquet file is an invalid sample, too.
+    whole. `invalid` is as in :class:`openset.Outputs`.
     """
     if path.suffix != ".parquet" or path.is_dir():
         yield from Outputs.load(path, invalid=invalid).batches(rows)
@@ -37,26 +35,11 @@ def read(
     with _io.naming(path), parquet.ParquetFile(path, **options) as file:
         _check.positive_int("shards.read", "samples", file.metadata.num_rows)
         names = {*file.schema_arrow.names}.intersection(_MATRICES + _VECTORS)
-        missing: dict[str, Any] = dict.fromkeys(names) if invalid == "keep" else {}
         for batch in file.iter_batches(batch_size=rows, columns=sorted(names)):
             arrays = {n: batch.column(n).to_numpy(zero_copy_only=False) for n in names}
             for name in names.intersection(_MATRICES):
-                arrays[name] = _matrix(name, arrays[name], missing)
+                arrays[name] = np.stack(arrays[name])  # lists of one length
             yield Outputs(**arrays, invalid=invalid)
-
-
-def _matrix(name: str, lists: Any, missing: dict[str, Any]) -> NDArray[Any]:
-    """Return lists of one length as rows; a missing one is what `missing` has for it.
-
-    That is a row of NaN, as wide as those that were read before.
-    """
-    if name in missing:
-        first = next((one for one in lists if one is not None), missing[name])
-        missing[name] = np.full(np.shape(first), np.nan)
-        lists = [missing[name] if one is None else one for one in lists]
-    if len({np.shape(one) for one in lists}) > 1:
-        _check.fail("shards.read", name, "lists of one length", "others, or none")
-    return np.stack(lists)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,21 +157,10 @@ class Score(_Options):
         return {n: Fitted.load(path, plugins=self.plugins) for n, path in self.fitted}
 
     def do(self, loaded: dict[str, Fitted], shard: Path, results: list[Path]) -> int:
-        """Write the scores of a shard; what a detector cannot score, others can."""
-        try:
-            parts = [
-                detectors.score_all(loaded, one) for one in read(shard, rows=self.rows)
-            ]
-        except ValueError:
-            if len(loaded) == 1:
-                raise
-            failed = []
-            for (name, one), file in zip(loaded.items(), results, strict=True):
-                try:
-                    self.do({name: one}, shard, [file])
-                except ValueError as error:
-                    failed.append(f"{name}: {error}")
-            raise ValueError("; ".join(failed)) from None
+        """Write the scores of a shard."""
+        parts = [
+            detectors.score_all(loaded, one) for one in read(shard, rows=self.rows)
+        ]
         for name, file in zip(loaded, results, strict=True):
             Scores.concat([part[name] for part in parts]).save(file)
         return 0

@@ -214,15 +214,14 @@ def find(folder: str | Path, *, endings: Sequence[str] = ENDINGS) -> dict[str, s
         place = Path(one["name"])
         if place.name.startswith("."):
             continue
-        names, name, kind = [place.name], place.stem, place.suffix or "no ending"
+        names, name = [place.name], place.stem
+        is_shard = place.suffix != "" and place.suffix in endings
         if one["type"] == "directory":
             names = [Path(path).name for path in fs.ls(one["name"], detail=False)]
-            name, kind = place.name, "" if is_outputs(names) else "no outputs"
-        if kind in endings and name not in found:
+            name, is_shard = place.name, "" in endings and is_outputs(names)
+        if is_shard and name not in found:
             found[name] = f"{_place(folder)}/{place.name}"
-        elif kind in endings or _LIKE_SHARDS & {
-            Path(one).suffix.lower() for one in names
-        }:
+        elif is_shard or any(Path(n).suffix.lower() in _LIKE_SHARDS for n in names):
             problem = f"{place.name} beside them"
     if problem or not found:
         kinds = ", ".join(one or "folders of .npy files" for one in endings)

@@ -160,31 +160,6 @@ def test_a_note_asks_for_the_sign_where_unknown_samples_score_higher():
     assert len(notes(-known)) == 1
 
 
-def test_a_note_tells_of_classes_without_samples():
-    labels = np.array([0, 1, 0, 1, -1, -1])
-    arrays = {
-        "labels": labels,
-        "predicted": np.array([0, 1, 1, 1, 4, 0]),
-        "known": np.array([3.0, 4.0, 2.0, 1.0, 0.0, 2.5]),
-    }
-
-    def notes(n_classes, metrics=None):
-        found = evaluate(Scores(**arrays, n_classes=n_classes), metrics=metrics).notes
-        return [note for note in found if "have no samples" in note]
-
-    assert notes(5)[0].startswith(
-        "3 of the 5 classes have no samples, and count in the averages of f_score, "
-        "normalized_accuracy, youden"
-    )
-    assert notes(None) == []
-    assert notes(5, ["openauc"]) == []
-    # They do count: as 0 in the macro average.
-    few, all_five = (
-        metrics.f_score(Scores(**arrays, n_classes=n), 2.0) for n in (None, 5)
-    )
-    assert all_five < few
-
-
 def test_the_rows_asked_for_are_reported_in_their_order():
     keys = ["urr", "auroc", "ccr_at_fpr_0.01", "accuracy"]
     assert list(evaluate(draw(), 0.5, metrics=keys)) == keys

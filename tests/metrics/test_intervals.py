@@ -114,14 +114,6 @@ def test_replicates_are_the_metric_of_what_is_drawn_however_many_at_a_time(
     assert found.tolist() == approx([metrics.openauc(one) for one in sets])
 
 
-def test_replicates_of_clusters_are_the_metric_of_the_groups_drawn():
-    scores, options = draw(), {"resamples": 5, "clusters": "groups", "rng": 3}
-    found = replicates(scores, {"it": metrics.get("openauc")}, **options)["it"]
-    sets = drawn(scores, **options)
-    assert len({len(one) for one in sets}) > 1  # groups differ in size
-    assert found.tolist() == approx([metrics.openauc(one) for one in sets])
-
-
 @pytest.mark.parametrize("clusters", [None, "groups"])
 def test_every_sample_is_drawn_as_often_as_any_other(clusters):
     scores = draw()
@@ -198,18 +190,6 @@ def test_what_the_bootstrap_refuses_is_named(change, error, words):
 def test_an_option_of_the_metric_is_checked_before_it_is_resampled():
     with pytest.raises(ValueError, match=r"tpr must be .*, got 2"):
         metrics.bootstrap(draw(), "fpr_at_tpr", resamples=10, tpr=2)
-
-
-def test_replicates_of_metrics_with_and_without_a_threshold_are_of_the_same_draws():
-    scores = draw()
-    rows = {key: metrics.get(key) for key in ("osa", "accuracy", "f_score")}
-    found = replicates(scores, rows, threshold=0.5, resamples=6, rng=3)
-    sets = drawn(scores, resamples=6, rng=3)
-    for key, row in rows.items():
-        assert found[key].tolist() == approx([row.value(one, 0.5) for one in sets]), key
-    alone = {"accuracy": rows["accuracy"]}  # no threshold: none is needed
-    without = replicates(scores, alone, resamples=6, rng=3)["accuracy"]
-    assert without.tolist() == found["accuracy"].tolist()
 
 
 def test_an_oracle_has_a_bootstrap_too():

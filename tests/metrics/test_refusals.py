@@ -133,16 +133,6 @@ def test_an_accumulator_refuses_nothing_mixes_and_clashes():
     mixed.update(GOOD, ids=[1, 2, 3, 4])
     with pytest.raises(ValueError, match="ids must be given always or never"):
         mixed.update(GOOD)
-    mixed.update(GOOD.with_known([9.0, 3, 2, 1]), ids=[1, 2, 3, 4])
-    with pytest.raises(ValueError, match="samples with one id must be equal"):
-        mixed.compute()
-
-
-def test_samples_that_arrive_twice_count_once():
-    padded = Accumulator()
-    padded.update(GOOD, ids=["a", "b", "c", "d"])
-    padded.update(GOOD.take([0, 3]), ids=["a", "d"])
-    assert dict(padded.compute()) == dict(evaluate(GOOD))
 
 
 @pytest.mark.parametrize("name", [*metrics.names(), "sweep", "osa_optimum", "by_group"])

@@ -33,18 +33,6 @@ def test_cluster_bootstrap_is_wider_when_samples_repeat():
     assert honest.high - honest.low == approx(single.high - single.low, rel=0.2)
 
 
-@pytest.mark.parametrize("n", [1, 0, True, 2.5])
-def test_one_resample_makes_no_interval(n):
-    a, b = two_detectors()
-    for call in (
-        lambda: metrics.bootstrap(a, "fpr_at_tpr", resamples=n),
-        lambda: stats.compare(a, b, "fpr_at_tpr", resamples=n),
-    ):
-        with pytest.raises(ValueError, match=r"resamples must be an integer >= 2, got"):
-            call()
-    assert metrics.bootstrap(a, "fpr_at_tpr", resamples=2).method == "bootstrap, 2"
-
-
 @pytest.mark.parametrize("n", [1, -1, True])
 def test_evaluate_asks_for_two_resamples_or_none(n):
     scores = two_detectors()[0]

@@ -48,14 +48,6 @@ def test_up_to_the_most_scores_brackets_are_exact():
     assert repr(made) == "Sketch(n=5, known=3, unknown=2)"
 
 
-def test_beyond_them_brackets_hold_the_value_and_are_narrow(few):
-    scores = draw()
-    found, exact = of(scores).brackets(5.5), metrics.evaluate(scores, 5.5)
-    for key, bracket in found.items():
-        assert exact[key] in bracket, key
-    assert 0 < found["auroc"].width < 0.01
-
-
 def test_powers_of_two_are_known_to_be_tied(few):
     rest = draw(300)
     tied = Scores(

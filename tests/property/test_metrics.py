@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest import approx  # noqa: PT013
 
-from openset import Scores, evaluate, metrics
+from openset import evaluate, metrics
 from openset._types import UndefinedMetricError
 from tests.property import brute
 from tests.property.strategies import scores, scores_and_threshold
@@ -75,17 +75,6 @@ def test_fpr_at_tpr_takes_the_best_allowed_threshold(s, tpr, positive):
     assert value == approx(brute.fpr_at_tpr(s, tpr, positive))
 
 
-@given(scores(), RATES)
-def test_unknown_positive_fpr_is_known_positive_fpr_of_the_mirrored_scores(s, tpr):
-    mirrored = Scores(
-        labels=np.where(s.is_unknown, 0, -1),
-        predicted=np.zeros(len(s), int),
-        known=-s.known,
-    )
-    value = metrics.fpr_at_tpr(s, tpr, positive="unknown")
-    assert value == approx(metrics.fpr_at_tpr(mirrored, tpr))
-
-
 @given(scores(), RATES, st.sampled_from(["balanced", "pooled"]))
 def test_error_at_tpr_is_read_at_the_same_threshold(s, tpr, average):
     value = metrics.error_at_tpr(s, tpr, average=average)
@@ -145,15 +134,6 @@ def test_augrc_is_the_area_under_the_generalized_risk(s, over):
     heights = (curve.generalized_risk[1:] + curve.generalized_risk[:-1]) / 2
     area = np.diff(curve.coverage) @ heights
     assert metrics.augrc(s, over=over) == approx(area, abs=1e-12)
-
-
-@given(scores(), OVER)
-def test_augrc_is_bounded_by_the_error_rate_and_by_aurc(s, over):
-    value = metrics.augrc(s, over=over)
-    counted = brute.errors_in_order(s, over)
-    rate = sum(error for _, error in counted) / len(counted)
-    assert rate**2 / 2 - 1e-12 <= value <= rate - rate**2 / 2 + 1e-12
-    assert value <= metrics.aurc(s, over=over) + 1e-12
 
 
 @given(scores())

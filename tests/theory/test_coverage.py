@@ -11,7 +11,6 @@ from pytest import approx  # noqa: PT013
 from scipy.stats import binomtest, norm
 
 from openset import Scores, evaluate, metrics, stats
-from openset.metrics.counts import ranking_counts
 
 REPEATS = 1500
 
@@ -44,32 +43,6 @@ def test_95_percent_intervals_cover_95_percent(truth, n_known, n_unknown):
             hits[name] += name in intervals and truth[name] in intervals[name]
     for name, count in hits.items():
         assert count / REPEATS == approx(0.95, abs=0.015), name
-
-
-@pytest.mark.parametrize("decimals", [None, 1])
-@pytest.mark.parametrize("side", ["known", "correct"])
-def test_the_pair_variance_is_unbiased(side, decimals):
-    """The mean of h_ij h_kl over different i, k and j, l is unbiased for the square.
-
-    So the square of the statistic, less that mean, is unbiased for its variance.
-    """
-    rng = np.random.default_rng(2)
-    n, m = 7, 5
-    off_diagonal = (1 - np.eye(n))[:, None, :, None] * (1 - np.eye(m))[None, :, None]
-    n_positive = 0
-    for _ in range(50):
-        scores = draw(rng, n, m, decimals=decimals)
-        known, unknown = scores.known[:n, None], scores.known[None, n:]
-        h = (known > unknown) + (known == unknown) / 2
-        if side == "correct":
-            h = h * scores.is_correct[:n, None]
-        pairs = h[:, :, None, None] * h[None, None]
-        square = (pairs * off_diagonal).sum() / off_diagonal.sum()
-        expected = h.mean() ** 2 - square
-        n_positive += expected > 0
-        found = getattr(ranking_counts(scores).sums, side).variance(n, m)
-        assert found == approx(max(expected, 0), abs=1e-12)
-    assert n_positive > 25
 
 
 def test_the_bootstrap_covers(truth):

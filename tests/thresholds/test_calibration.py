@@ -77,7 +77,7 @@ APPLIES = [
     ("CAL002", accepted(4, 50), at(0.5), NEAR, "96.0% of the known samples are rej"),
     ("CAL002", accepted(50, 96), at(0.5), NEAR, "96.0% of the unknown samples are a"),
     ("CAL003", APART, OSA, NEAR, "a kind loses 25.0% of .* Consider the objective wor"),
-    ("CAL003", APART, thresholds.worst_group, NEAR, "This threshold already minimises"),
+    ("CAL003", APART, thresholds.worst_group, NEAR, "need different thresholds: with"),
     ("CAL004", FEW, OSA, NEAR, "58 known samples, 29 .* of far, 29 .* of near$"),
     ("CAL004", with_groups(FEW, {"far": "near"}), OSA, NEAR, "58 .*, 58 unknown samp"),
     ("CAL004", grouped(0, n=59), OSA, NEAR, "few calibration samples: 59 unknown"),
@@ -233,8 +233,6 @@ def test_a_report_is_read_line_by_line():
         "  far: 0.9500 of 20 rejected, OSA 0.9500 (alpha 0.5), 0.0125 below its best",
         "  near: 0.5500 of 20 rejected, OSA 0.7500 (alpha 0.5), 0.0125 below its best",
     ]
-    loss = "largest loss of a group: 0.0125 below the open-set accuracy with the best"
-    assert loss in lines["worst_group"]
     assert "known samples to be rejected: 0.0488 (0.0061–0.1316)" in lines["conformal"]
     assert "cost of a decision: 0.1500" in lines["by_cost"]
     assert "true positive rate: 0.9" in lines["at_tpr"]

@@ -1,12 +1,11 @@
 """Metrics of the decisions at a threshold: a sample is accepted iff known >= it."""
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _optional
 from openset.metrics.counts import (
     ALPHA,
     Alpha,
@@ -256,12 +255,6 @@ class Confusion:
 
     matrix: NDArray[np.int64]
     classes: NDArray[np.int64]
-
-    def to_frame(self) -> Any:
-        """Return a pandas table with named rows and columns."""
-        pd = _optional.optional("pandas", "tables")
-        names = [*map(str, self.classes), "unknown"]
-        return pd.DataFrame(self.matrix, index=names, columns=names)
 
 
 @metric("Confusion matrix", kind="curve", needs=())

@@ -27,8 +27,6 @@ from openset.scores import Scores, need_both_sides
 
 _REPORTED = ("closed", "ranking", "threshold", "oracle", "data")
 _WITH_INTERVALS = ("closed", "ranking", "threshold")
-# Averages over Scores.classes, whether or not they have samples.
-_OVER_ALL_CLASSES = {"f_score", "youden", "normalized_accuracy"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -347,14 +345,4 @@ def _notes(
         yield (
             f"with only {scores.n_unknown} unknown samples, ccr_at_fpr at "
             f"{', '.join(coarse)} accepts none of them"
-        )
-    averaged = sorted({row.name for row in rows} & _OVER_ALL_CLASSES)
-    if not (scores.n_classes and averaged):
-        return
-    n_present = np.unique(scores.labels[~scores.is_unknown]).size
-    if n_present < scores.n_classes:
-        yield (
-            f"{scores.n_classes - n_present} of the {scores.n_classes} classes have no "
-            f"samples, and count in the averages of {', '.join(averaged)}. To average "
-            "over the classes that occur: Scores(n_classes=None)"
         )

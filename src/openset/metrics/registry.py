@@ -121,13 +121,12 @@ class Metric:
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for name, rule, is_good in (
-            ("function", "a function", callable(self.function)),
-            ("label", "a text", isinstance(self.label, str) and self.label),
-        ):
-            if not is_good:
-                got = repr(getattr(self, name))
-                _check.fail("Metric", name, rule, got, error=TypeError)
+        if not callable(self.function):
+            got = repr(self.function)
+            _check.fail("Metric", "function", "a function", got, error=TypeError)
+        if not (isinstance(self.label, str) and self.label):
+            got = repr(self.label)
+            _check.fail("Metric", "label", "a text", got, error=TypeError)
         _check.one_of("Metric", "better", self.better, get_args(Direction))
         _check.one_of("Metric", "kind", self.kind, get_args(Kind))
         object.__setattr__(self, "key", self.key or self.name)

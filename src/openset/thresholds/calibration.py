@@ -134,10 +134,6 @@ class Report:
         if rates.n_unknown:
             yield "unknown samples rejected", f"{rates.urr:.1%}"
         yield "accuracy without rejection", f"{rates.accuracy:.4f}"
-        if self.threshold.method == "worst_group" and len(self.groups) > 1:
-            loss = f"{max(row['loss'] for row in self.groups):.4f} below the open-set"
-            text = f"{loss} accuracy with the best threshold for that group"
-            yield "largest loss of a group", text
         if self.new_kind is not None and self.new_kind.interval is not None:
             span = self.new_kind.interval
             text = (
@@ -234,7 +230,7 @@ def report(
         kinds = [rows[i] for i in table.kinds]
         sizes, urr = zip(*((row["n"], row["urr"]) for row in kinds), strict=True)
         new = new_kind(rates.ccr, rates.n_known, sizes, urr, table.alpha)
-        cautions += _of_kinds(table, kinds, threshold)
+        cautions += _of_kinds(table, kinds)
         cautions.append(_near(scores, near, rates.tpr, table))
     else:
         message = (
@@ -278,19 +274,13 @@ def _collapse(scores: Scores, threshold: Threshold, rates: Rates) -> Iterator[Ca
         yield Caution("CAL002", message, severity)
 
 
-def _of_kinds(
-    table: ByGroup, kinds: list[dict[str, Any]], threshold: Threshold
-) -> Iterator[Caution]:
+def _of_kinds(table: ByGroup, kinds: list[dict[str, Any]]) -> Iterator[Caution]:
     lost = max(row["loss"] for row in kinds)
     if lost > _DISAGREE:
-        advice = "Consider the objective worst_group, or comparing several detectors"
-        if threshold.method == "worst_group":
-            advice = "This threshold already minimises the largest loss; another "
-            advice += "detector may help"
         message = (
             "kinds of unknowns need different thresholds: with this one, a kind "
-            f"loses {lost:.1%} of open-set accuracy compared with its "
-            f"best threshold. {advice}"
+            f"loses {lost:.1%} of open-set accuracy compared with its best threshold. "
+            "Consider the objective worst_group, or another detector"
         )
         yield Caution("CAL003", message)
     names = [row["group"] for row in kinds]

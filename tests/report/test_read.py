@@ -113,7 +113,7 @@ def test_files_of_other_samples_or_repeats_are_not_tested(tmp_path):
     [
         ("energy.csv energy.csv", "SCORES must be two or more different files"),
         ("energy.csv ./x/../energy.csv", "must be two or more different files"),
-        ("energy.csv nowhere.csv", "No such file or directory: 'nowhere.csv'"),
+        ("energy.csv nowhere.csv", "no such file: nowhere.csv"),
         ("energy.csv x", "must be one folder, or files of scores, got 2 paths with"),
         ("energy.csv odin.csv --threshold 1", "threshold must be given with one"),
         ("energy.csv short.csv", "short.csv must be of the same samples as energy.csv"),

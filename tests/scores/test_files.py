@@ -140,9 +140,8 @@ def test_damaged_and_other_files_are_named(tmp_path, name, content, words):
     with pytest.raises(ValueError, match=name) as caught:
         Scores.load(path)
     assert words in str(caught.value)
-    for ending in (".npz", ".csv"):
-        with pytest.raises(FileNotFoundError, match=r"(?i)no such file"):
-            Scores.load(tmp_path / f"none{ending}")
+    with pytest.raises(FileNotFoundError, match="no such file"):
+        Scores.load(tmp_path / "none.npz")
     with pytest.raises(ValueError, match=r"one of '.npz', '.csv', '.parquet'"):
         Scores(**GOOD).save(tmp_path / "scores.pkl")
 

@@ -73,13 +73,16 @@ def write_parquet(
 
 def read(path: Path, columns: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields of scores; see :meth:`openset.Scores.load`."""
+    if not path.exists():
+        msg = f"{_CALLER}: no such file: {path}"
+        raise FileNotFoundError(msg)
     kind = _check.ending(_CALLER, path, _ENDINGS)
     for name in columns:
         _check.one_of(_CALLER, "columns", name, (*REQUIRED, *PER_SAMPLE))
     try:
         found = _renamed(path, _READERS[kind](path), columns)
         found |= _numbers(found) if kind == ".csv" else {}
-    except (ArtefactError, FileNotFoundError):
+    except ArtefactError:
         raise
     # A damaged file can hold anything, such as integers of 100 bits.
     except (OSError, ValueError, LookupError, OverflowError, csv.Error) as error:

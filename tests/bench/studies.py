@@ -20,7 +20,7 @@ def small(*changes):
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
-    return parse(text, "study.yaml")
+    return parse(text)
 
 
 def contents(folder):

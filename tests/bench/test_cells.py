@@ -1,5 +1,7 @@
 """Cells: test splits, saved outputs, thresholds."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ calibrate: {}
 
 
 def run(text, out, base=None):
-    study = parse(text, "study.yaml", base=base)
+    study = parse(text, base or Path())
     return bench.run(study, out, backend="sequential")
 
 

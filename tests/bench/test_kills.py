@@ -16,6 +16,7 @@ from tests.killing import die_before_change, is_killed
 from tests.waiting import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+PATHS = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
 ONE = b"""
 protocols: [{kind: holdout, data: digits, known: 6, unknown: 4,
              validation: 0.2, max_train: 60, max_test: 60}]
@@ -46,7 +47,7 @@ def without_fatal(out):
 
 
 def run_one(out):
-    return bench.run(parse(ONE, "study.yaml"), out, backend="sequential")
+    return bench.run(parse(ONE), out, backend="sequential")
 
 
 def run_and_die(out, count):
@@ -104,7 +105,7 @@ def test_workers_end_with_the_process_that_started_them(tmp_path, calm):
     """Else they would go on, beside those of the next run."""
     mark = tmp_path / "mark"
     words = [sys.executable, "-c", DRIVER, str(mark), str(tmp_path / "run")]
-    options = {"env": os.environ | {"PYTHONPATH": str(ROOT)}, "cwd": tmp_path}
+    options = {"env": os.environ | {"PYTHONPATH": PATHS}, "cwd": tmp_path}
     driver = subprocess.Popen(words, **options)  # noqa: S603  # our own words
     wait_until(mark.exists)
     worker = int(mark.read_text())
@@ -142,12 +143,11 @@ def nodes():
     cluster = Cluster(initialize_head=True, head_node_args=head)
     for _ in range(2):
         cluster.add_node(num_cpus=1)
-    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     ray.init(
         cluster.address,
         log_to_driver=False,
         logging_level="ERROR",
-        runtime_env={"env_vars": {"PYTHONPATH": paths}},
+        runtime_env={"env_vars": {"PYTHONPATH": PATHS}},
     )
     yield cluster
     ray.shutdown()

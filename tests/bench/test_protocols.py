@@ -19,7 +19,7 @@ def write(path, names, *, n=10, seed=0):
 
 def run(base, entry, model="{kind: logistic}"):
     text = f"protocols: [{entry}]\nmodels: [{model}]\ndetectors: [energy]\n"
-    study = parse(text.encode(), "study.yaml", base=base)
+    study = parse(text.encode(), base)
     return bench.run(study, base / "run", backend="sequential")
 
 

@@ -131,7 +131,7 @@ def test_cells_of_a_changed_data_file_are_done_again(tmp_path):
     study = small(
         (b"data: digits, known: 6, unknown: 4", b"data: a.npz, known: 2, unknown: 1")
     )
-    study, values = study.at(tmp_path), []
+    study, values = study.model_copy(update={"base": tmp_path}), []
     for seed in (0, 1):
         data_file(tmp_path / "a.npz", seed)
         done = bench.run(study, tmp_path / "run", **SEQUENTIAL)
@@ -177,7 +177,8 @@ def test_names_never_become_file_names(tmp_path, name):
     made.save(tmp_path / "saved" / "test.npz")
     saved, detector = {"name": name, "model": name}, {"name": "msp", "label": name}
     parts = {"name": name, "outputs": [saved | {"path": "saved"}]}
-    study = bench.Study.model_validate(parts | {"detectors": [detector]}).at(tmp_path)
+    parts |= {"detectors": [detector], "base": tmp_path}
+    study = bench.Study.model_validate(parts)
     assert bench.run(study, tmp_path / "deep" / "run", **SEQUENTIAL).failed == ()
     (cell,) = runs.read_cells(tmp_path / "deep" / "run")
     assert (cell.key["protocol"], cell.classes[0]) == (name, name)

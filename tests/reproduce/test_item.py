@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from openset import bench, reproduce
+from openset import reproduce
 from openset.reproduce import Measured, Table
 
 ITEMS = {item.name: item for item in reproduce.items()}
@@ -32,7 +32,6 @@ def test_measured_is_mean_and_standard_deviation():
 @pytest.mark.parametrize("item", ITEMS.values(), ids=lambda item: item.name)
 def test_an_item_says_what_it_is_and_its_files_are_there(item):
     assert all((item.paper, item.number, item.what, item.needs, item.time))
-    assert not item.small or item.small in ITEMS
     for file in item.options.get("published", {}).values():
         assert reproduce.published(file)
 
@@ -57,19 +56,6 @@ def test_a_run_writes_its_tables_and_figures(name, tmp_path):
     assert (tmp_path / "new" / figure).stat().st_size > 0
     page = (tmp_path / "new/page.md").read_text("utf-8")
     assert found.tables[0].markdown() in page
-
-
-@pytest.mark.parametrize("name", ["openauc-table2", "openauc-table4"])
-def test_without_a_gpu_a_small_version_is_named(tmp_path, name, monkeypatch):
-    def no_gpu(settings):
-        raise bench.NoGPUError
-
-    place = f"openset.reproduce.{ITEMS[name].make.replace(':', '.')}"
-    monkeypatch.setattr(place, no_gpu)
-    with pytest.raises(bench.NoGPUError) as caught:
-        reproduce.run(name, tmp_path)
-    notes = " ".join(getattr(caught.value, "__notes__", []))
-    assert ("openauc-table2-small" in notes) == (name == "openauc-table2")
 
 
 def test_data_that_cannot_be_had_are_named_before_anything_is_trained(

@@ -23,7 +23,7 @@ from openset._optional import needs
 with needs("bench"):
     from openset.bench import named
     from openset.bench.plan import plan
-    from openset.bench.run import Done, NoGPUError, run
+    from openset.bench.run import Done, run
     from openset.bench.study import Study, parse, read
 
-__all__ = ["Done", "NoGPUError", "Study", "named", "parse", "plan", "read", "run"]
+__all__ = ["Done", "Study", "named", "parse", "plan", "read", "run"]

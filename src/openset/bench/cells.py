@@ -2,208 +2,209 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, detectors, metrics, runs, selection, thresholds
+from openset import _check, metrics, runs, selection, thresholds
 from openset._optional import optional
 from openset._types import UNKNOWN
-from openset.bench.networks import Errors, Network, Place, prepared, recording
-from openset.bench.study import PUBLISHED, Component, no_rule
+from openset.bench.networks import Place, Task
+from openset.bench.study import PUBLISHED, Saved, no_rule
 from openset.metrics import evaluate
 from openset.outputs import Outputs
+from openset.protocols import Protocol
 from openset.protocols.sampling import Stream, deal
 from openset.scores import Scores
 
 
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """A cell to run; `split` numbers its test split."""
-
-    key: dict[str, Any]
-    network: Network
-    detector: Component
-    split: int = 0
-
-    @property
-    def id(self) -> str:
-        """Hash of the key."""
-        return runs.identity(self.key)
-
-
-def make(tasks: Sequence[Task], place: Place) -> Errors:
-    """Run the cells of one detector on the same outputs: it is fitted to them once.
-
-    Returns the error of each that failed, by its id.
-    """
-    errors: Errors = {}
-    left = [one for one in tasks if not place.file("cells", one).exists()]
-    ids = (one.id for one in left)
-    with recording(errors, *ids), prepared(place, tasks[0].key):
+def make(tasks: Sequence[Task], place: Place) -> None:
+    """Run the cells of one detector on the same outputs: it is fitted to them once."""
+    with place.prepared(tasks), place.recording(tasks):
         scorer = _Scorer(tasks[0], place)
-        for task in left:
-            with recording(errors, task.id):
+        for task in tasks:
+            with place.recording([task]):
                 _make(task, scorer, place)
-    return errors
 
 
 class _Scorer:
-    """Scores of a network's outputs: of a detector, or the method's published score."""
+    """Scores of a network's outputs: of a detector, or the method's published score.
+
+    A file is scored once, whole: splits of the test part are rows of it.
+    """
 
     def __init__(self, task: Task, place: Place) -> None:
-        self.network, self.folder = task.network, place.of(task.network)
-        self.train, self.fitted = self.need("train"), None
-        if task.detector.name != PUBLISHED:
-            recipe = detectors.make(task.detector.name, **task.detector.params)
-            self.fitted = recipe.fit(self.train)
+        self.folder, self.method = place.folder(task.network), task.network.method
+        self._scores: dict[str, Scores] = {}
+        self.train = self.outputs("train")
+        recipe = task.detector.detector()
+        self.fitted = None if recipe is None else recipe.fit(self.train)
 
-    def outputs(self, part: str) -> Outputs | None:
-        for path in (self.folder / part, self.folder / f"{part}.npz"):
-            if path.exists():
-                return Outputs.load(path)
-        return None
+    def path(self, name: str) -> Path | None:
+        """Return the file or folder of outputs; below, in a run of `openset.train`."""
+        names = (name, f"{name}.npz", f"outputs/{name}.npz")
+        places = (self.folder / one for one in names)
+        return next((path for path in places if path.exists()), None)
 
-    def need(self, part: str) -> Outputs:
-        found = self.outputs(part)
-        if found is None:
-            rule = f"a folder with {part}.npz, or {part}/ of .npy files"
+    def outputs(self, name: str) -> Outputs:
+        path = self.path(name)
+        if path is None:
+            rule = f"a folder with {name}.npz, or {name}/ of .npy files"
             got = "no such file" if self.folder.exists() else "no such folder"
             _check.fail("bench", str(self.folder), rule, got, error=FileNotFoundError)
-        return found
+        return Outputs.load(path)
 
-    def scores(self, part: str, rows: Any = None) -> Scores | None:
-        """Score a part, or these rows of it; None if there is no such part."""
-        if self.fitted is None:
-            path = self.folder / "published" / f"{part}.npz"
-            scores = Scores.load(path) if path.exists() else None
-            return scores if rows is None or scores is None else scores.take(rows)
-        outputs = self.outputs(part)
-        if outputs is None:
-            return None
-        if part == "surrogate":  # all of them are unknown, whatever their labels
-            outputs = outputs.as_unknown()
-        return self.fitted.score(outputs if rows is None else outputs.take(rows))
+    def scores(self, name: str, *, is_unknown: bool = False) -> Scores:
+        """Score outputs; those that are all unknown, whatever their labels."""
+        if name not in self._scores:
+            if self.fitted is None:
+                found = Scores.load(self.folder / "published" / f"{name}.npz")
+            else:
+                outputs = self.outputs(name)
+                found = self.fitted.score(
+                    outputs.as_unknown() if is_unknown else outputs
+                )
+            self._scores[name] = found
+        return self._scores[name]
 
-    def calibration(self, kind: str) -> Scores:
+    def calibration(self, kind: str, parts: Saved) -> Scores:
         """Score the known validation samples and the surrogate unknown samples."""
-        known = self.scores("validation")
-        if known is None:
+        if self.path(parts.validation) is None:
             remedy = "Give the protocol a validation share, e.g. validation: 0.2"
             rule = "given to choose a threshold on"
             _check.fail("calibrate", "a validation part", rule, "none", remedy)
+        known = self.scores(parts.validation)
         if kind == "none":
             return known
         if kind == "protocol":
-            other = self.scores("surrogate")
+            if self.path(parts.surrogate) is None:
+                remedy = (
+                    "Give the protocol surrogate classes, or a synthetic kind: mixup"
+                )
+                _check.fail("calibrate", "surrogate classes", "given", "none", remedy)
+            other = self.scores(parts.surrogate, is_unknown=True)
         elif self.fitted is None:  # made-up features did not pass the network
             rule = f"protocol or none for the score {PUBLISHED!r}"
             _check.fail("calibrate", "surrogate", rule, kind)
         else:
-            made = selection.synthetic(self.need("validation"), kind)
-            selection.need_use_of_logits("calibrate", self.fitted.detector, made)
+            made = selection.synthetic(self.outputs(parts.validation), kind)
             other = self.fitted.score(made)
-        if other is None:
-            remedy = "Give the protocol surrogate classes, or a synthetic kind: mixup"
-            _check.fail("calibrate", "surrogate", "in the protocol", "none", remedy)
-        return Scores.concat([_grouped(known), _grouped(other)])
+        return _joined([known, other])
 
-    def decided(self, scores: Scores, test: Outputs, epsilon: Any) -> Scores:
+    def decided(
+        self, name: str, *, is_unknown: bool = False, epsilon: Mapping[int, float]
+    ) -> Scores:
         """Return margins of the published rule; a sample is accepted iff >= 0.
 
         A detector accepts iff a known class has the largest of C + 1 probabilities.
-        With `epsilon` that probability must also be larger than it; a mapping gives one
-        for each number of known classes.
+        With an `epsilon` for this number of classes it must also be larger than that.
         """
+        scores, test = self.scores(name, is_unknown=is_unknown), self.outputs(name)
         if self.fitted is None:
             train: Any = optional("openset.train", "torch")
-            kind = train.methods.find(self.network.method.name)
+            kind = train.methods.find(self.method.name)
             logits = np.asarray(test.logits, dtype=np.float64)
             margin = kind.published_margin(logits, scores.known)
             if margin is None:
                 no_rule(kind.name)
-            return replace(scores, known=margin)
+            return scores.with_known(margin)
         shares = self.fitted.class_probabilities(test)
         known = shares[:, :-1]
         best = known.max(axis=1)
         margin = best - shares[:, -1]
-        if isinstance(epsilon, Mapping):
+        if epsilon:
             n = known.shape[1]
             if n not in epsilon:
                 rule, got = f"given for {n} classes", ", ".join(map(str, epsilon))
-                _check.fail("calibrate", "options.epsilon", rule, got)
-            epsilon = epsilon[n]
-        if epsilon is not None:
-            margin = np.minimum(margin, best - np.nextafter(epsilon, 1))
+                _check.fail("calibrate", "epsilon", rule, got)
+            margin = np.minimum(margin, best - np.nextafter(epsilon[n], 1))
         return replace(scores, known=margin, predicted=known.argmax(axis=1))
 
 
-def _grouped(scores: Scores) -> Scores:
-    if scores.groups is not None:
-        return scores
-    return replace(scores, groups=np.full(len(scores), ""))
+def _joined(parts: Sequence[Scores]) -> Scores:
+    """Concatenate scores; those without groups are of the group ""."""
+    if len(parts) == 1:
+        return parts[0]
+    groups = (
+        np.full(len(one), "") if one.groups is None else one.groups for one in parts
+    )
+    pairs = zip(parts, groups, strict=True)
+    return Scores.concat([replace(one, groups=of) for one, of in pairs])
 
 
 def _make(task: Task, scorer: _Scorer, place: Place) -> None:
     """Run one cell and write its files."""
     started, wanted = time.time(), place.study.calibrate
-    whole = scorer.need("test")
-    rows = _split(task, whole)
-    scores: Any = scorer.scores("test", rows)
+    network, protocol = task.network, place.protocol(task.network)
+    parts = network.saved or Saved(name="", path="")
+
+    def of_test(read: Callable[..., Scores]) -> Scores:
+        more = [read(parts.unknown, is_unknown=True)] if parts.unknown else []
+        return _joined([read(parts.test), *more])
+
+    scores = of_test(scorer.scores)
+    rows: Any = slice(None)
+    if network.n_tests > 1:
+        rows = _split(task, scores, protocol)
+    scores = scores.take(rows)
     calibration = threshold = operation = None
     decided: tuple[Scores, float] | None = None
     if wanted is not None and wanted.objective == PUBLISHED:
-        test = whole if rows is None else whole.take(rows)
-        decided = scorer.decided(scores, test, wanted.options.get("epsilon")), 0.0
+        margins = of_test(partial(scorer.decided, epsilon=wanted.epsilon))
+        decided = margins.take(rows), 0.0
     elif wanted is not None:
-        calibration = scorer.calibration(wanted.surrogate)
+        calibration = scorer.calibration(wanted.surrogate, parts)
         threshold = thresholds.choose_by(
-            *(wanted.objective, calibration),
-            caller="calibrate",
-            alpha=wanted.alpha,
-            options=wanted.options,
+            wanted.objective, calibration, caller="calibrate", alpha=wanted.alpha
         )
-        operation = thresholds.operate(threshold, scores, alpha_test=wanted.alpha)
+        alpha = wanted.alpha if wanted.alpha_test is None else wanted.alpha_test
+        operation = thresholds.operate(threshold, scores, alpha_test=alpha)
         decided = scores, threshold.value
-    listed = [metrics.get(one) for one in place.metrics]
-    path = scorer.folder / "network.json"
-    note = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    record = runs.provenance(started, seed=task.network.seed)
-    protocol = task.network.protocol
-    record |= {"protocol_hash": protocol.hash if protocol else ""}
+    listed = place.study.rows()
+    record = runs.provenance(started, seed=network.seed)
     cell = runs.Cell(
         key=task.key,
         rows=_rows(scores, decided, operation, listed),
         threshold=None if threshold is None else threshold.to_dict(),
-        operation=None if operation is None else _summary(operation),
+        operation=None if operation is None else _summary(operation.to_dict()),
         classes=scorer.train.classes,
-        curve=note.get("curve"),
-        provenance=record | {"metrics": [row.key for row in listed]},
+        curve=_curve(scorer.folder / "trained.json"),
+        provenance=record | {"protocol_hash": protocol.hash if protocol else ""},
     )
     cell.save(place.run, scores=scores, calibration=calibration)
 
 
-def _split(task: Task, test: Any) -> NDArray[np.bool_] | None:
+def _curve(path: Path) -> list[dict[str, Any]] | None:
+    """Return metrics of the test part by epoch, if `openset.train` recorded them."""
+    log = json.loads(path.read_text("utf-8"))["log"] if path.exists() else ()
+    curve = [
+        {"epoch": line["epoch"] + 1, "loss": line["loss"]}
+        | {k.removeprefix("test_"): v for k, v in line.items() if k[:5] == "test_"}
+        for line in log
+        if "test_accuracy" in line
+    ]
+    return curve or None
+
+
+def _split(task: Task, test: Scores, protocol: Protocol | None) -> NDArray[np.bool_]:
     """Return which samples of the test part are in the split of a cell.
 
     Every known sample is in exactly one split, in equal numbers per class. Unknown
     samples are divided alike, by group ("dealt"), or are all in each ("shared").
     """
-    network = task.network
-    if network.n_tests == 1:
-        return None
-    source = network.saved or network.protocol
-    seed = source.rng if network.saved else source.seed
+    seed = 0 if protocol is None else protocol.seed
     is_unknown = test.labels == UNKNOWN
     strata = np.where(is_unknown, test.labels.max() + 1, test.labels)
     if test.groups is not None:
         _, group = np.unique(test.groups.astype(str), return_inverse=True)
         strata = np.where(is_unknown, strata + group, strata)
-    mask = deal(strata, network.n_tests, Stream("bench", seed)) == task.split
-    if source.unknowns == "shared":
+    mask = deal(strata, task.network.n_tests, Stream("bench", seed)) == task.split
+    if (protocol or task.network.saved).unknowns == "shared":
         mask |= is_unknown
     return mask
 
@@ -211,7 +212,7 @@ def _split(task: Task, test: Any) -> NDArray[np.bool_] | None:
 def _rows(
     scores: Scores,
     decided: tuple[Scores, float] | None,
-    operation: Any,
+    operation: thresholds.Operation | None,
     wanted: Sequence[metrics.Metric],
 ) -> list[dict[str, Any]]:
     """Return the metrics as plain records, each with its interval if it has one.
@@ -232,8 +233,6 @@ def _rows(
     return [{k: row[k] for k in names} | {"n": len(scores)} for row in found]
 
 
-def _summary(done: Any) -> dict[str, Any]:
-    names = ("oosa", "oracle", "gap", "alpha_calibration", "ccr", "urr")
-    ends = {"low": done.interval.low, "high": done.interval.high}
-    found = {name: getattr(done, name) for name in names}
-    return found | ends | {"alpha": done.alpha_test}
+def _summary(done: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("oosa", "oracle", "gap", "alpha_calibration", "ccr", "urr", "low", "high")
+    return {name: done[name] for name in names} | {"alpha": done["alpha_test"]}

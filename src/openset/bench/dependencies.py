@@ -5,6 +5,7 @@ A key holds hashes of them, so that a cell is done again after one has changed.
 
 import hashlib
 import inspect
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -37,15 +38,11 @@ def data(names: Iterable[str], base: Path) -> dict[str, str]:
     return found
 
 
-def know(key: Mapping[str, Any]) -> None:
-    """Import the plug-ins of a key, as a worker did not register them."""
-    for text in key["code"].values():
-        if ":" in text:
-            _plugins.imported(text.partition(" ")[0], caller="bench")
-    for name, text in key["data"].items():
-        if ":" in text and ":" not in name:
-            loader = _plugins.imported(text.partition(" ")[0], caller="bench")
-            datasets.register(name, loader)
+def modules(keys: Iterable[Mapping[str, Any]]) -> set[str]:
+    """Return the modules of the plug-ins of keys, which register them on import."""
+    texts = (text for key in keys for text in key["needs"].values())
+    found = (re.fullmatch(r"([\w.]+):[\w.]+ \w+", text) for text in texts)
+    return {one[1] for one in found if one}
 
 
 def _described(plugin: Any) -> str:

@@ -1,14 +1,12 @@
 """The networks of a study: trained once; their outputs are saved for all detectors."""
 
 import json
-import shutil
-import sys
-import time
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -19,22 +17,22 @@ from threadpoolctl import threadpool_limits
 from openset import _check, _io, _plugins, runs
 from openset._optional import optional
 from openset.bench import dependencies, protocols
-from openset.bench.study import NetworkModel, Study, classifier
+from openset.bench.study import Component, Study
 from openset.datasets import Cut, Samples
-from openset.metrics import Metric
 from openset.outputs import Outputs
-
-Errors = dict[str, tuple[str, str]]
-"""Messages and tracebacks of what failed, by id."""
+from openset.protocols import Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """A network to train, or saved outputs; its key distinguishes it from others."""
+    """A network to train, or saved outputs; its key distinguishes it from others.
+
+    It is trained on a fold of a draw of a protocol entry.
+    """
 
     key: dict[str, Any]
     entry: Any = None
-    protocol: Any = None
+    draw: int = 0
     fold: int = 0
     n_tests: int = 1
     model: Any = None
@@ -53,166 +51,147 @@ class Network:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Task:
+    """A cell to run: a detector on the outputs of a network; `split` of its test."""
+
+    key: dict[str, Any]
+    network: Network
+    detector: Component
+    split: int = 0
+
+    @property
+    def id(self) -> str:
+        """Hash of the key."""
+        return runs.identity(self.key)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Place:
-    """A study, its metrics, and folders: of the run, of the data sets, and the current.
+    """A study, its protocols by entry, and the folders of run, data sets and shell.
 
     It travels to the workers.
     """
 
     study: Study
+    drawn: dict[str, list[Protocol]]
     run: Path
     root: Path
     here: Path
-    metrics: tuple[str | Metric, ...]
 
-    @property
-    def base(self) -> Path:
-        """The folder of the study file."""
-        return self.study.base
-
-    def file(self, part: str, task: Any) -> Path:
+    def file(self, part: str, task: Task) -> Path:
         """Return the file of a cell in one of the folders."""
         return self.run / part / f"{task.id}.json"
 
-    def of(self, network: Network) -> Path:
-        """Return the folder of a network's outputs."""
+    def folder(self, network: Network) -> Path:
+        """Return the folder of a network."""
         if network.saved is not None:
-            return self.base / network.saved.path
+            return self.study.base / network.saved.path
         return self.run / "networks" / network.id
 
+    def is_made(self, network: Network) -> bool:
+        """Whether a network is trained: the last of its files is there."""
+        if network.saved is not None:
+            return True
+        last = "trained.json" if network.model.is_network else "test"
+        return (self.folder(network) / last).exists()
 
-@contextmanager
-def prepared(place: Place, key: Mapping[str, Any]) -> Iterator[None]:
-    """Limit the threads, and make the plug-ins of the study known to this process.
+    def protocol(self, network: Network) -> Any:
+        """Return the protocol of a network; None for saved outputs."""
+        entry = network.entry
+        return None if entry is None else self.drawn[entry.title][network.draw]
 
-    The number of threads changes the order of sums, and so the last digits of results:
-    it must depend on the study only, not on how many workers share a machine.
-    """
-    torch: Any = sys.modules.get("torch")
-    if not place.run.is_dir():
-        remedy = "Use a shared file system"
-        rule = "a folder that every worker can access under this path"
-        _check.fail("bench", str(place.run), rule, "none on this machine", remedy)
-    before = torch and torch.get_num_threads()
-    n = place.study.threads
-    with threadpool_limits(n), _plugins.searching(place.base, place.here):
-        if torch:
-            torch.set_num_threads(n)
+    def fail(self, tasks: Sequence[Task], error: str, trace: str) -> None:
+        """Record why cells failed."""
+        for task in tasks:
+            record = {"id": task.id, "key": task.key}
+            record |= {"error": error, "traceback": trace}
+            _io.put(self.file("failed", task), json.dumps(record, indent=1))
+
+    @contextmanager
+    def recording(self, tasks: Sequence[Task], what: str = "") -> Iterator[None]:
+        """Record an error as that of these cells; the others go on."""
         try:
-            dependencies.know(key)
             yield
-        finally:
-            if torch:
-                torch.set_num_threads(before)
+        except Exception as error:  # an error is a result here
+            lines = [f"{what}{type(error).__name__}: {error}"]
+            lines += getattr(error, "__notes__", ())
+            self.fail(tasks, "\n".join(lines), traceback.format_exc())
+
+    @contextmanager
+    def prepared(self, tasks: Sequence[Task]) -> Iterator[None]:
+        """Limit the threads, and make the plug-ins of cells known to this process.
+
+        The number of threads changes the order of sums, and so the last digits of
+        results: it must depend on the study only, not on how many workers share a
+        machine.
+        """
+        if not self.run.is_dir():
+            remedy = "Use a shared file system"
+            rule = "a folder that every worker can access under this path"
+            _check.fail("bench", str(self.run), rule, "none on this machine", remedy)
+        folders = self.study.base, self.here
+        with threadpool_limits(self.study.threads), _plugins.searching(*folders):
+            for module in dependencies.modules(task.key for task in tasks):
+                import_module(module)
+            yield
 
 
-@contextmanager
-def recording(errors: Errors, *ids: str) -> Iterator[None]:
-    """Keep an error as that of these networks or cells; the others go on."""
-    try:
-        yield
-    except Exception as error:  # an error is a result here
-        lines = [f"{type(error).__name__}: {error}", *getattr(error, "__notes__", ())]
-        errors |= dict.fromkeys(ids, ("\n".join(lines), traceback.format_exc()))
+def make(tasks: Sequence[Task], place: Place) -> None:
+    """Train the networks of cells, at the same time if there are several.
 
-
-def make(networks: Sequence[Network], place: Place) -> Errors:
-    """Train networks of one model, at the same time if there are several.
-
-    Returns the error of each that failed, by its id.
+    They are of one model. If a network fails, so do its cells.
     """
-    left = [one for one in networks if not place.of(one).exists()]
-    errors: Errors = {}
-    with recording(errors, *(one.id for one in left)):
-        if isinstance(networks[0].model, NetworkModel):
-            optional("torch", "torch")  # before threads are limited: also its own
-            if len(left) > 1:
-                with recording({}), prepared(place, left[0].key):
-                    _train_together(left, place)  # each shows its own error below
-        for one in left:
-            with recording(errors, one.id), prepared(place, one.key):
-                _make(one, place)
-    return errors
-
-
-def _make(network: Network, place: Place) -> None:
-    """Train a network and write its outputs.
-
-    Interrupted training continues from the checkpoint in ``training/``.
-    """
-    started = time.time()
-    with _io.replacing_folder(place.of(network)) as folder:
-        note: dict[str, Any] = {"key": network.key, "curve": None}
-        if isinstance(network.model, NetworkModel):
-            note["curve"] = _train(network, place, folder)
-        else:
-            for part, outputs in fit(network.model, _cut(network, place), network.seed):
-                outputs.save(folder / part)
-        note["provenance"] = runs.provenance(started, seed=network.seed)
-        (folder / "network.json").write_text(json.dumps(note, indent=1), "utf-8")
-    shutil.rmtree(_unfinished(network, place), ignore_errors=True)
-
-
-def _unfinished(network: Network, place: Place) -> Path:
-    return place.run / "training" / network.id
+    waiting: dict[str, list[Task]] = {}
+    for task in tasks:
+        waiting.setdefault(task.network.id, []).append(task)
+    networks = [some[0].network for some in waiting.values()]
+    is_run = networks[0].model.is_network
+    if is_run:
+        optional("torch", "torch")  # before threads are limited: also its own
+    with place.prepared(tasks):
+        if is_run and len(networks) > 1:
+            with suppress(Exception):  # each shows its own error below
+                _train(networks, place)
+        for network in networks:
+            if not place.is_made(network):
+                with place.recording(waiting[network.id], "its network failed: "):
+                    _train([network], place) if is_run else _fit(network, place)
 
 
 def _cut(network: Network, place: Place) -> Cut:
     """Return the samples of a network, with the negatives it is trained with."""
     return protocols.cut(
-        *(network.entry, network.protocol, place.base, place.root),
+        *(network.entry, place.protocol(network), place.study.base, place.root),
         fold=network.fold,
-        negatives=getattr(network.model, "negatives", ""),
+        negatives=network.model.negatives,
     )
 
 
-def _settings(network: Network, place: Place) -> dict[str, Any]:
-    """Return the keywords of `openset.train.fit`."""
-    return {
-        "method": network.method.name,
-        "options": network.method.params,
-        "data": _cut(network, place),
-        "seed": network.seed,
-        "out": _unfinished(network, place),
-        "progress": False,
-        **network.model.settings,
-    }
-
-
-def _train_together(networks: Sequence[Network], place: Place) -> None:
-    """Train networks at the same time; :func:`_train` then finds them finished."""
+def _train(networks: Sequence[Network], place: Place) -> None:
+    """Train with `openset.train`, which goes on from its last checkpoints."""
     fit: Any = optional("openset.train.fit", "torch")
-    pairs = [fit.job_and_execution(**_settings(one, place)) for one in networks]
+    pairs = []
+    for one in networks:
+        settings = {"method": one.method.name, "options": one.method.params}
+        settings |= {"data": _cut(one, place), "out": place.folder(one)}
+        settings |= {"seed": one.seed, "progress": False}
+        settings |= {k: v for k, v in one.model.params.items() if k != "negatives"}
+        pairs.append(fit.job_and_execution(**settings))
     fit.fit_jobs([job for job, _ in pairs], pairs[0][1])
 
 
-def _train(network: Network, place: Place, folder: Path) -> list[dict[str, Any]] | None:
-    """Train with `openset.train`; return the curves of the test part, if recorded."""
-    train: Any = optional("openset.train", "torch")
-    done = train.fit(**_settings(network, place))
-    for name, outputs in done.outputs.items():
-        outputs.save(folder / name)
-        done.published[name].save(folder / "published" / f"{name}.npz")
-    curve = [
-        {"epoch": line["epoch"] + 1, "loss": line["loss"]}
-        | {k.removeprefix("test_"): v for k, v in line.items() if k[:5] == "test_"}
-        for line in done.log
-        if "test_accuracy" in line
-    ]
-    return curve or None
-
-
-def fit(model: Any, cut: Cut, seed: int) -> Iterator[tuple[str, Outputs]]:
-    """Train a classifier of scikit-learn; yield its outputs on every part."""
+def _fit(network: Network, place: Place) -> None:
+    """Train a classifier of scikit-learn; write its outputs on every part."""
     from sklearn import exceptions, pipeline, preprocessing  # noqa: PLC0415  # slow
 
-    made = classifier(model.estimator)(**model.params)
+    model, cut = network.model, _cut(network, place)
+    made = model.classifier()
     if "random_state" in made.get_params() and "random_state" not in model.params:
-        made.set_params(random_state=seed)
+        made.set_params(random_state=network.seed)
     # Not per pixel: pixels at the border are nearly constant, and images of another
     # data set would be thousands of standard deviations away there.
-    is_scaled = model.scale and cut.train.kind == "table"
-    scaler = preprocessing.StandardScaler() if is_scaled else "passthrough"
+    is_table = cut.train.kind == "table"
+    scaler = preprocessing.StandardScaler() if is_table else "passthrough"
     fitted = pipeline.make_pipeline(scaler, made)
     with warnings.catch_warnings():  # stopping at the number of epochs is intended
         warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
@@ -223,53 +202,40 @@ def fit(model: Any, cut: Cut, seed: int) -> Iterator[tuple[str, Outputs]]:
             fitted.fit(_numbers(cut.train), cut.train.labels)
         except UserWarning as error:
             raise KeyboardInterrupt from error
-    for part in ("train", "validation", "negative", "surrogate", "test"):
-        samples = getattr(cut, part)
-        if samples is not None:
-            yield part, _outputs(fitted, samples)
+    with _io.replacing_folder(place.folder(network)) as folder:
+        for part in ("train", "validation", "negative", "surrogate", "test"):
+            if (samples := getattr(cut, part)) is not None:
+                _outputs(fitted, samples).save(folder / part)
 
 
 def _numbers(samples: Samples) -> NDArray[np.float64]:
     """Return one row of numbers per sample; pixels are scaled to [0, 1]."""
     inputs = samples.inputs
-    is_text = samples.kind == "text"
-    if not is_text and not isinstance(inputs, np.ndarray):  # images in files
-        images = [np.asarray(inputs[i]) for i in range(len(inputs))]
-        sizes = {one.shape for one in images}
-        inputs = np.stack(images) if len(sizes) == 1 else None
-    if is_text or inputs is None:
-        got = "texts" if is_text else f"images of sizes {sorted(sizes)}"
-        remedy = "Use embeddings of them, outputs of a network, or a model of the kind "
-        remedy += "network, for images with params: {side: 32}"
-        _check.fail("bench", "data", "tables or images of one size", got, remedy)
+    if not isinstance(inputs, np.ndarray):  # images in files
+        inputs = np.stack([np.asarray(inputs[i]) for i in range(len(inputs))])
     flat = inputs.reshape(len(inputs), -1).astype(np.float64)
     return flat / 255 if inputs.dtype == np.uint8 else flat
 
 
 def _outputs(fitted: Any, samples: Samples) -> Outputs:
+    """Return outputs in float32; the features of an MLP are its last hidden layer."""
+    from sklearn.linear_model import LogisticRegression  # noqa: PLC0415
     from sklearn.neural_network import MLPClassifier  # noqa: PLC0415
 
-    from openset.integrations import sklearn_outputs as sklearn  # noqa: PLC0415
+    from openset.integrations import sklearn_outputs  # noqa: PLC0415
 
-    inputs = _numbers(samples)
-    features, last = sklearn.features_of(fitted, inputs), fitted[-1]
+    inputs, last = fitted[:-1].transform(_numbers(samples)), fitted[-1]
     if isinstance(last, MLPClassifier):
         for weight, bias in zip(last.coefs_[:-1], last.intercepts_, strict=False):
-            features = np.maximum(features @ weight + bias, 0)
-        weight, bias = last.coefs_[-1].T, last.intercepts_[-1]
-        if weight.shape[0] == 1:  # two classes: half the decision value for each
-            weight = np.concatenate([-weight / 2, weight / 2])
-            bias = np.concatenate([-bias / 2, bias / 2])
-        head = {"weight": weight, "bias": bias}
-        logits = features @ weight.T + bias
-    else:
-        logits = sklearn.logits_of(fitted, inputs)
-        head = sklearn.linear_head(fitted, logits, features)
-    return Outputs(
-        logits=logits.astype(np.float32),
-        features=features.astype(np.float32),
-        labels=samples.labels,
-        groups=samples.groups,
-        classes=samples.classes,
-        **{name: array.astype(np.float32) for name, array in head.items()},
-    )
+            inputs = np.maximum(inputs @ weight + bias, 0)
+        head = LogisticRegression()
+        head.coef_, head.intercept_ = last.coefs_[-1].T, last.intercepts_[-1]
+        head.classes_, last = last.classes_, head
+    found = sklearn_outputs.outputs_of(last, inputs)
+    arrays: dict[str, Any] = {
+        name: np.asarray(array, np.float32)
+        for name in ("logits", "features", "weight", "bias")
+        if (array := getattr(found, name)) is not None
+    }
+    arrays |= {"groups": samples.groups, "classes": samples.classes}
+    return Outputs(labels=samples.labels, **arrays)

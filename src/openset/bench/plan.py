@@ -1,59 +1,52 @@
 """The plan of a study: every network and every cell, each with a key."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from openset import _plugins, detectors, runs
+from openset import _plugins, runs
 from openset._optional import optional
 from openset.bench import dependencies, protocols
-from openset.bench.cells import Task
-from openset.bench.networks import Network
-from openset.bench.protocols import data_of
-from openset.bench.study import PUBLISHED, Component, NetworkModel, Study
-from openset.protocols import Protocol
+from openset.bench.networks import Network, Task
+from openset.bench.study import PUBLISHED, Component, Study
 
 
-def plan(
-    study: Study, drawn: Mapping[str, Sequence[Protocol]] | None = None
-) -> list[Task]:
+def plan(study: Study) -> list[Task]:
     """List every cell of a study, without reading data.
-
-    To run them, give the protocols of each entry by its title.
 
     Examples
     --------
     >>> from openset.bench import parse
-    >>> text = b'''
+    >>> text = '''
     ... protocols: [{kind: holdout, data: digits, known: 6, unknown: 4, repeats: 2}]
     ... models: [{kind: mlp}]
     ... detectors: [msp, energy, {name: knn, k: 5}]
     ... seeds: 2'''
-    >>> made = plan(parse(text, "study.yaml"))
+    >>> made = plan(parse(text))
     >>> len(made), len({task.network.id for task in made})
     (12, 4)
     """
     base = study.base.resolve()
     with _plugins.searching(base, Path.cwd()):
-        return list(_tasks(study, base, drawn or {}))
+        return list(_tasks(study, base))
 
 
-def _tasks(
-    study: Study, base: Path, drawn: Mapping[str, Sequence[Protocol]]
-) -> Iterator[Task]:
+def _tasks(study: Study, base: Path) -> Iterator[Task]:
     measured = {row.key: row for row in study.rows()}
+    scored = {"metrics": ", ".join(sorted(measured))}
     used = [(one, _parts(one), one.recipe()) for one in study.detectors]
     wanted = study.calibrate and study.calibrate.model_dump()
-    for network in [*_trained(study, base, drawn), *_saved(study, base)]:
-        is_network = isinstance(network.model, NetworkModel)
+    for network in [*_trained(study, base), *_saved(study, base)]:
+        is_network = network.model is not None and network.model.is_network
         for (detector, parts, recipe), split in product(used, range(network.n_tests)):
             if detector.name == PUBLISHED and not is_network:
                 continue  # only training methods have a published score
+            needs = network.key["needs"] | dependencies.code(parts | measured) | scored
             key = network.key | {
                 "detector": detector.title,
-                "code": network.key["code"] | dependencies.code(parts | measured),
+                "needs": needs,
                 "recipe": _digest(network.key["recipe"], recipe, wanted, study.threads),
             }
             key |= {"split": split} if network.n_tests > 1 else {}
@@ -62,22 +55,18 @@ def _tasks(
 
 def _parts(detector: Component) -> dict[str, Any]:
     """Return the class of a detector by name, and those of its parts."""
-    if detector.name == PUBLISHED:
+    made = detector.detector()
+    if made is None:
         return {}
-    made = detectors.make(detector.name, **detector.params)
     return {one.name: type(one) for one in made.recipes} | {detector.name: type(made)}
 
 
-def _trained(
-    study: Study, base: Path, drawn: Mapping[str, Sequence[Protocol]]
-) -> Iterator[Network]:
+def _trained(study: Study, base: Path) -> Iterator[Network]:
     for entry, model in product(study.protocols, study.models):
-        is_network = isinstance(model, NetworkModel)
         # Training methods apply to networks only; other models train in their own way.
-        methods = study.methods if is_network else [None]
-        negatives = getattr(model, "negatives", "")
-        names = [*data_of(entry), getattr(entry, "path", ""), negatives]
-        data = dependencies.data(names, base)
+        methods = study.methods if model.is_network else [None]
+        names = [*entry.names(), getattr(entry, "path", "")]
+        data = dependencies.data([*names, model.negatives], base)
         n_tests = enumerate(protocols.n_tests(entry, base))
         every = product(n_tests, range(entry.folds), methods, study.seeds)
         for (i, n), fold, method, seed in every:
@@ -89,19 +78,11 @@ def _trained(
                 "method": "" if method is None else method.title,
                 "detector": "",
                 "seed": seed,
-                "code": dependencies.code(_trainer(method)),
-                "data": data,
+                "needs": dependencies.code(_trainer(method)) | data,
                 "recipe": _digest(*recipes, study.threads),
             }
-            yield Network(
-                key=key,
-                entry=entry,
-                protocol=drawn[entry.title][i] if drawn else None,
-                fold=fold,
-                n_tests=n,
-                model=model,
-                method=method,
-            )
+            place: dict[str, Any] = {"entry": entry, "draw": i, "fold": fold}
+            yield Network(key=key, n_tests=n, model=model, method=method, **place)
 
 
 def _trainer(method: Component | None) -> dict[str, Any]:
@@ -116,10 +97,14 @@ def _saved(study: Study, base: Path) -> Iterator[Network]:
     for saved in study.outputs:
         names = ("repeat", "model", "method", "seed")
         key = {name: getattr(saved, name) for name in names}
-        key |= {"protocol": saved.name, "detector": "", "code": dependencies.code({})}
-        key |= {"data": {saved.path: dependencies.content(base / saved.path)}}
-        recipe = _digest(saved.model_dump())
-        yield Network(key=key | {"recipe": recipe}, saved=saved, n_tests=saved.n_tests)
+        content = {saved.path: dependencies.content(base / saved.path)}
+        key |= {
+            "protocol": saved.name,
+            "detector": "",
+            "recipe": _digest(saved.recipe()),
+        }
+        key |= {"needs": dependencies.code({}) | content}
+        yield Network(key=key, saved=saved, n_tests=saved.n_tests)
 
 
 def _digest(*recipe: Any) -> str:

@@ -1,6 +1,5 @@
 """The protocols of a study, and the samples they select from data sets."""
 
-import os
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -12,6 +11,7 @@ import pydantic
 from pydantic import Field
 
 from openset import _check, datasets, protocols
+from openset.bench import dependencies
 from openset.datasets import Cut, Dataset
 from openset.protocols import Protocol
 
@@ -20,10 +20,6 @@ Count = Annotated[int, Field(ge=1)]
 Whole = Annotated[int, Field(ge=0)]
 Classes = Literal["all"] | list[int | str]
 Unknowns = Literal["dealt", "shared"]
-
-
-DATA_KEYS = ("data", "unknown_data", "negative_data", "surrogate_data")
-"""Keys of a protocol entry that name a data set."""
 
 
 class Part(pydantic.BaseModel):
@@ -55,47 +51,37 @@ class Entry(Part):
         """The name; by default derived from the other keys."""
         return self.name or self.usual_title.format(one=self)
 
+    def names(self) -> list[str]:
+        """Return the data sets that it names."""
+        return [name for name in (self.data, self.unknown_data) if name]
+
 
 class Drawn(Entry):
-    """Classes drawn at random `repeats` times."""
+    """Classes drawn at random `repeats` times, by :mod:`openset.protocols`.
 
-    usual_title = "{one.data} {one.known}/{one.unknown}"
-    data: str
-    repeats: Count = 1
-    rng: Whole = 0
-
-
-class Holdout(Drawn):
-    """Known and unknown classes of one data set."""
-
-    kind: Literal["holdout"]
-    known: Count
-    unknown: Count
-
-
-class Outlier(Drawn):
-    """Known classes of one data set, unknown classes of another."""
-
-    usual_title = "{one.data} → {one.unknown_data}"
-    kind: Literal["outlier"]
-    unknown_data: str
-    known: Count | None = None
-    unknown: Count | None = None
-
-
-class Operational(Drawn):
-    """Like `Holdout`, with surrogate classes to choose the threshold on.
-
-    With `n_tests` the test part is divided into that many splits.
+    With `n_tests` the test part of an operational one is divided into that many splits.
     """
 
-    usual_title = "{one.data} {one.known}/{one.surrogate}/{one.unknown}"
-    kind: Literal["operational"]
-    known: Count
-    surrogate: Count
-    unknown: Count
-    validation: Share = 0.2
+    kind: Literal["holdout", "outlier", "operational"]
+    data: str
+    known: Count | None = None
+    surrogate: Count | None = None
+    unknown: Count | None = None
+    repeats: Count = 1
+    rng: Whole = 0
     n_tests: Count = 1
+
+    @property
+    def title(self) -> str:
+        """The name; by default the data sets or the numbers of classes."""
+        sizes = "/".join(map(str, self.sizes().values()))
+        usual = f"→ {self.unknown_data}" if self.unknown_data else sizes
+        return self.name or f"{self.data} {usual}"
+
+    def sizes(self) -> dict[str, int]:
+        """Return how many classes are drawn, as keywords."""
+        names = ("known", "surrogate", "unknown")
+        return {f"n_{n}": size for n in names if (size := getattr(self, n)) is not None}
 
 
 class PublishedSplits(Entry):
@@ -121,28 +107,16 @@ class NamedClasses(Entry):
 class ProtocolFile(Entry):
     """A protocol, or several, in a JSON file."""
 
-    usual_title = "{one.stem}"
+    usual_title = "{one.path}"
     kind: Literal["file"]
     path: str
     data: str
-    negative_data: str = ""
-    surrogate_data: str = ""
-
-    @property
-    def stem(self) -> str:
-        """Name of the file."""
-        return Path(self.path).stem
 
 
 AnyEntry = Annotated[
-    Holdout | Outlier | Operational | PublishedSplits | NamedClasses | ProtocolFile,
+    Drawn | PublishedSplits | NamedClasses | ProtocolFile,
     Field(discriminator="kind"),
 ]
-
-
-def data_of(entry: Entry) -> list[str]:
-    """Return the data sets that an entry names."""
-    return [name for key in DATA_KEYS if (name := getattr(entry, key, ""))]
 
 
 def draw(entry: Entry, base: Path, root: Path) -> list[Protocol]:
@@ -168,7 +142,7 @@ def n_tests(entry: Entry, base: Path) -> list[int]:
     return [getattr(entry, "n_tests", 1)] * getattr(entry, "repeats", 1)
 
 
-def _drawn(entry: Entry, base: Path, root: Path) -> list[Protocol]:
+def _drawn(entry: Any, base: Path, root: Path) -> list[Protocol]:
     if isinstance(entry, PublishedSplits):
         every = entry.splits == "all"
         splits = protocols.splits(entry.split_of) if every else entry.splits
@@ -180,18 +154,14 @@ def _drawn(entry: Entry, base: Path, root: Path) -> list[Protocol]:
     other = _load(entry.unknown_data, base, root) if entry.unknown_data else data
     if isinstance(entry, NamedClasses):
         return [_named(entry, data, other)]
-    many = {"repeats": entry.repeats, "rng": entry.rng}  # type: ignore[attr-defined]
-    if isinstance(entry, Holdout):
-        return list(protocols.holdout(data, entry.known, entry.unknown, **many))
-    if isinstance(entry, Operational):
-        sizes = entry.known, entry.surrogate, entry.unknown
-        tests = {"n_tests": entry.n_tests, "unknowns": entry.unknowns}
-        many |= tests | {"validation": entry.validation}
-        return list(protocols.operational(data, *sizes, **many))
-    assert isinstance(entry, Outlier)  # noqa: S101  # for mypy
+    how: dict[str, Any] = {"repeats": entry.repeats, "rng": entry.rng} | entry.sizes()
+    if entry.kind == "operational" or entry.n_tests > 1:
+        how |= {"n_tests": entry.n_tests, "unknowns": entry.unknowns}
+    if entry.kind != "outlier":
+        return list(getattr(protocols, entry.kind)(data, **how))
     # Omniglot has different classes for training and test: draw from the test classes.
     pool = SimpleNamespace(classes=_tested(other), label_set=other.label_set)
-    return list(protocols.outlier(data, pool, entry.known, entry.unknown, **many))
+    return list(protocols.outlier(data, pool, **how))
 
 
 def _tested(data: Dataset) -> list[str]:
@@ -226,16 +196,16 @@ def _sources(entry: Entry, protocol: Protocol) -> dict[str, str]:
     """Return the data set of the known classes and those of the other parts."""
     names = {"known": entry.data or protocol.source}
     for part in ("unknown", "negative", "surrogate"):
-        given = getattr(entry, f"{part}_data", "")
         source = protocol.source_of(part)
-        if not getattr(protocol, part):
-            continue
-        if source != protocol.source:
-            names[part] = given or source
-        elif given not in ("", names["known"]):
-            rule = f"left out: the {part} classes are classes of {names['known']}"
-            remedy = "If these are two data sets, give their files different names"
-            _check.fail("bench", f"{part}_data", rule, given, remedy)
+        if getattr(protocol, part) and source != protocol.source:
+            names[part] = source
+    given = entry.unknown_data or names.get("unknown", names["known"])
+    if "unknown" in names:
+        names["unknown"] = given
+    elif given != names["known"]:
+        rule = f"left out: the unknown classes are classes of {names['known']}"
+        remedy = "If these are two data sets, give their files different names"
+        _check.fail("bench", "unknown_data", rule, given, remedy)
     return names
 
 
@@ -255,7 +225,7 @@ def cut(
     """
     names = _sources(entry, protocol)
     # A protocol may come from a file, which must not decide what code is imported.
-    own = data_of(entry)
+    own = entry.names()
     sets = {part: _load(n, base, root, imports=n in own) for part, n in names.items()}
     known = sets.pop("known")
     if not known.parts:  # a folder of classes: as `openset train` does
@@ -280,19 +250,10 @@ def cut(
 
 
 def _load(name: str, base: Path, root: Path, *, imports: bool = True) -> Dataset:
-    if datasets.is_name(name):
-        return _loaded(name, str(root), imports, ())
     path = base / name
-    if not path.exists() and not {".", "/"} & set(name):
-        _check.one_of("bench", "data", name, datasets.names())
-    return _loaded(str(path), str(root), imports, _times(path))
-
-
-def _times(path: Path) -> tuple[int, ...]:
-    """Return when a file, or any folder in a folder, was last changed."""
-    if not path.is_dir():
-        return (path.stat().st_mtime_ns, path.stat().st_size) if path.exists() else ()
-    return tuple(Path(one).stat().st_mtime_ns for one, *_ in os.walk(path))
+    if datasets.is_name(name) or not path.exists():
+        return _loaded(name, str(root), imports, "")
+    return _loaded(str(path), str(root), imports, dependencies.content(path))
 
 
 # A worker uses the same data sets again and again; a protocol joins at most four.
@@ -302,7 +263,7 @@ def _loaded(
     name: str,
     root: str,
     imports: bool,  # noqa: FBT001  # a key
-    times: tuple[int, ...],
+    content: str,
 ) -> Dataset:
-    del times  # part of the key: a file that was changed is read again
+    del content  # part of the key: a file that was changed is read again
     return datasets.load(name, root, imports=imports)

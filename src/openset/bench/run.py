@@ -15,15 +15,14 @@ from typing import Any
 
 import yaml
 
-from openset import _backends, _check, _io, _locks, datasets, metrics, runs
+from openset import _backends, _check, _io, _locks, datasets, runs
 from openset._optional import optional
 from openset._progress import bar
 from openset.bench import cells, networks, protocols
-from openset.bench.cells import Task
-from openset.bench.networks import Errors, Network, Place
+from openset.bench.networks import Place, Task
 from openset.bench.plan import plan
 from openset.bench.study import Study, read
-from openset.protocols import Draws, Protocol
+from openset.protocols import Draws
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,6 @@ class Done:
         failed = f", {len(self.failed)} failed" if self.failed else ""
         text = f"{finished} of {self.n_cells} cells in {self.folder}"
         return f"{text} ({self.n_run} run now{failed}){self.again}"
-
-
-class NoGPUError(ValueError):
-    """A network asks for a GPU, and this machine has none."""
 
 
 def run(
@@ -89,10 +84,10 @@ def run(
     --------
     >>> import tempfile
     >>> from openset.bench import parse
-    >>> study = parse(b\'\'\'
+    >>> study = parse('''
     ... protocols: [{kind: holdout, data: digits, known: 6, unknown: 4}]
     ... models: [{kind: logistic}]
-    ... detectors: [msp, energy]\'\'\', "study.yaml")
+    ... detectors: [msp, energy]''')
     >>> with tempfile.TemporaryDirectory() as out:
     ...     first = run(study, out, backend="sequential")
     ...     again = run(study, out, backend="sequential")
@@ -102,58 +97,47 @@ def run(
     _backends.check(backend, jobs)
     if isinstance(study, Study):
         content = study.model_dump(mode="json", exclude_defaults=True)
-        name, text = "study.yaml", yaml.safe_dump(content, sort_keys=False).encode()
+        text = yaml.safe_dump(content, sort_keys=False).encode()
     else:
-        name, text = f"study{Path(study).suffix}", Path(study).read_bytes()
-        study = read(study)
-    keys = dict.fromkeys((study.headline, *study.metrics))
+        text, study = Path(study).read_bytes(), read(study)
+    study = study.model_copy(update={"base": study.base.resolve()})
     place = Place(
-        study=study.at(study.base.resolve()),
+        study=study,
+        drawn={},
         run=Path(out).resolve(),
         root=Path(root or datasets.default_root()).resolve(),
         here=Path.cwd(),
-        # A module beside the study is imported by workers: they take its name.
-        metrics=tuple(key if ":" in key else metrics.get(key) for key in keys),
     )
-    every = plan(study, _drawn(place))
+    every = plan(study)
     mine = _part(every, shard)
+    for i, entry in enumerate(study.protocols):
+        try:
+            found = protocols.draw(entry, study.base, place.root)
+        except Exception as error:
+            error.add_note(f"in protocols[{i}]")
+            raise
+        place.drawn[entry.title] = found
     with _owned(place.run, shard):
         with _locks.locked(place.run / ".lock"):  # other shards may begin as well
             again = _adopt(place, every)
-            _io.put(place.run / name, text)
-        done = _finished(place)
+            _io.put(place.run / "study.yaml", text)
+        done = runs.finished(place.run)
         left = [task for task in mine if task.id not in done]
-        for task in left:  # also cells that lack a metric
-            for part in ("failed", "cells"):
-                place.file(part, task).unlink(missing_ok=True)
+        for task in left:
+            place.file("failed", task).unlink(missing_ok=True)
         where = {"backend": backend, "jobs": jobs}
         _train(left, place, where)
         fits: dict[tuple[Path, str], list[Task]] = {}
         for task in left:
             if not place.file("failed", task).exists():  # as its network did
-                key = place.of(task.network), task.detector.title
+                key = place.folder(task.network), task.detector.title
                 fits.setdefault(key, []).append(task)
-        groups = list(fits.values())
-        for task, *error in _each(cells.make, groups, place, **where):
-            if not place.file("cells", task).exists():
-                _fail(place, task, *error)
+        _each(cells.make, list(fits.values()), place, _is_finished, **where)
         if shard == (1, 1):
             _conclude(place)
     ids = {task.id for task in left}
     failed = tuple(one for one in runs.failures(place.run) if one["id"] in ids)
     return Done(place.run, len(mine), len(left) - len(failed), failed, again)
-
-
-def _drawn(place: Place) -> dict[str, list[Protocol]]:
-    """Draw the protocols of every entry, by its title."""
-    found = {}
-    for i, entry in enumerate(place.study.protocols):
-        try:
-            found[entry.title] = protocols.draw(entry, place.base, place.root)
-        except Exception as error:
-            error.add_note(f"in protocols[{i}]")
-            raise
-    return found
 
 
 def _part(every: list[Task], shard: tuple[int, int]) -> list[Task]:
@@ -198,54 +182,49 @@ def _adopt(place: Place, every: list[Task]) -> str:
         _check.fail("bench", str(place.run), rule, got, "Choose another --out")
     changed = set()
     for cell in found:
-        new, was = planned[_lasting(cell.key)].key, cell.key
-        for part in _CHANGING:
-            changed |= {name for name, _ in new[part].items() ^ was[part].items()}
+        new, was = planned[_lasting(cell.key)].key["needs"], cell.key["needs"]
+        changed |= {name for name, _ in new.items() ^ was.items()}
         for folder in ("calibration", "scores", "cells"):
             for path in (place.run / folder).glob(f"{cell.id}.*"):
                 path.unlink(missing_ok=True)  # another shard may do so, too
-    drawn = {p.name: p for task in every if (p := task.network.protocol) is not None}
+    drawn = [one for some in place.drawn.values() for one in some]
     if drawn:
-        Draws(tuple(drawn.values())).save(place.run / "protocols.json")
+        Draws(tuple(drawn)).save(place.run / "protocols.json")
     names = ", ".join(sorted(changed))
     return f", {len(found)} again because of a change of {names}" if found else ""
 
 
-_CHANGING = ("code", "data")
-
-
 def _lasting(key: Mapping[str, Any]) -> str:
     """Return the id of a key without what may change from run to run."""
-    return runs.identity({n: key[n] for n in key if n not in _CHANGING})
-
-
-def _finished(place: Place) -> set[str]:
-    """Return the ids of the cells in which every metric of the study was asked for."""
-    wanted = {metrics.get(one).key for one in place.metrics}
-    found = runs.read_cells(place.run) if (place.run / "cells").is_dir() else []
-    return {one.id for one in found if wanted <= set(one.provenance["metrics"])}
+    return runs.identity({n: key[n] for n in key if n != "needs"})
 
 
 def _train(tasks: list[Task], place: Place, where: Mapping[str, Any]) -> None:
     """Train the networks that cells need; if one fails, so do its cells."""
-    waiting: dict[str, list[Task]] = {}
-    missing: dict[str, Network] = {}
+    missing: dict[tuple[float, str], dict[str, list[Task]]] = {}
     for task in tasks:
-        waiting.setdefault(task.network.id, []).append(task)
-        if task.network.saved is None and not place.of(task.network).exists():
-            missing[task.network.id] = task.network
-    groups: dict[tuple[float, str], list[Network]] = {}
-    for one in missing.values():
-        groups.setdefault((one.model.gpus, one.key["model"]), []).append(one)
-    for (gpus, _), some in groups.items():
+        network = task.network
+        if not place.is_made(network):
+            model = missing.setdefault((network.model.gpus, network.key["model"]), {})
+            model.setdefault(network.id, []).append(task)
+    for (gpus, _), waiting in missing.items():
         if gpus and where["backend"] != "ray":
             _need_gpu(gpus)
-        n = getattr(some[0].model, "together", 1)
-        chunks = [some[i : i + n] for i in range(0, len(some), n)]
-        ended = _each(networks.make, chunks, place, **where, n_gpus=gpus)
-        for one, error, trace in ended:
-            for task in waiting[one.id]:
-                _fail(place, task, f"its network failed: {error}", trace)
+        some = list(waiting.values())
+        n = some[0][0].network.model.together
+        chunks = [
+            [task for tasks in some[i : i + n] for task in tasks]
+            for i in range(0, len(some), n)
+        ]
+        _each(networks.make, chunks, place, _is_trained, n_gpus=gpus, **where)
+
+
+def _is_trained(task: Task, place: Place) -> bool:
+    return place.is_made(task.network)
+
+
+def _is_finished(task: Task, place: Place) -> bool:
+    return place.file("cells", task).exists()
 
 
 def _need_gpu(gpus: float) -> None:
@@ -253,38 +232,29 @@ def _need_gpu(gpus: float) -> None:
     if not optional("torch", "torch").cuda.is_available():
         rule = "0 on a machine where torch finds no GPU"
         remedy = "To train on the CPU all the same, take gpus out of the study file"
-        _check.fail("bench", "gpus", rule, f"{gpus:g}", remedy, NoGPUError)
+        _check.fail("bench", "gpus", rule, f"{gpus:g}", remedy)
 
 
 def _each(
-    function: Callable[..., Errors],
-    groups: Sequence[Sequence[Any]],
+    make: Callable[[Sequence[Task], Place], None],
+    groups: Sequence[Sequence[Task]],
     place: Place,
+    is_done: Callable[[Task, Place], bool],
     **where: Any,
-) -> Iterator[tuple[Any, str, str]]:
-    """Call a function for every group; yield its items that failed, with the error."""
-    calls = [(group, place) for group in groups]
-    done = _backends.run(function, calls, **where)
-    title = function.__module__.rpartition(".")[2]
-    for number, errors, error, trace in bar(done, title, total=len(calls)):
-        for one in groups[number]:
-            if error:  # its process died
-                yield one, error, trace
-            elif one.id in errors:
-                yield one, *errors[one.id]
-
-
-def _fail(place: Place, task: Task, error: str, trace: str) -> None:
-    record = {"id": task.id, "key": task.key, "error": error, "traceback": trace}
-    _io.put(place.file("failed", task), json.dumps(record, indent=1))
+) -> None:
+    """Call a function for every group; what a process leaves when it dies, failed."""
+    done = _backends.run(make, [(group, place) for group in groups], **where)
+    title = make.__module__.rpartition(".")[2]
+    for number, _, error, trace in bar(done, title, total=len(groups)):
+        left = [task for task in groups[number] if error and not is_done(task, place)]
+        place.fail(left, error, trace)
 
 
 def _conclude(place: Place) -> None:
     """Write results.csv, and study.json for the checks and the report."""
     run, study = place.run, place.study
-    for name in (".*.????????", "*/.*.????????"):
-        for path in run.glob(name):  # of a run that was killed while it wrote
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in [*run.rglob(".*.????????")]:  # of a run that was killed while it wrote
+        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     (run / "cells").mkdir(exist_ok=True)
     runs.results(run).save(run / "results.csv")
     document: dict[str, Any] = {

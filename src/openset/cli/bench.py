@@ -47,7 +47,7 @@ def command(
     Parameters
     ----------
     study
-        Study file, YAML or TOML; or the name of a benchmark, such as openood:cifar10.
+        Study file (YAML), or the name of a benchmark, such as openood:cifar10.
     out
         Folder for the results of a study; a run that is already there is continued. For
         a benchmark: folder for its table.

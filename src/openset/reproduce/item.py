@@ -15,7 +15,6 @@ from typing import Any, Self
 from openset import _check, _io, runs
 
 _HERE = resources.files("openset.reproduce")
-_PAPERS = {"openauc": "OpenAUC", "class": "class imbalance", "postmax": "PostMax"}
 
 
 @dataclass(frozen=True)
@@ -121,23 +120,18 @@ class Item:
     """One table or figure of a paper: what it is, what it needs, how long it takes.
 
     `sets` are the data sets it reads, `also` what else it needs; `make` names the
-    function that computes it, `small` a smaller version; `options` are the function's.
+    function that computes it, and `options` are the function's.
     """
 
     name: str
+    paper: str
     number: str
     what: str
     make: str
     sets: Sequence[str] = ()
     also: str = "nothing (digits), or --outputs DIR"
     time: str = "seconds"
-    small: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def paper(self) -> str:
-        """The paper, in short."""
-        return _PAPERS[self.name.partition("-")[0]]
 
     @property
     def needs(self) -> str:
@@ -158,14 +152,15 @@ class Settings:
 
 @functools.cache
 def _table() -> Mapping[str, Item]:
-    text = (_HERE / "items.toml").read_text("utf-8")
-    return {name: _item(name, about) for name, about in tomllib.loads(text).items()}
-
-
-def _item(name: str, about: Mapping[str, Any]) -> Item:
-    own = {key for key in about if key not in Item.__dataclass_fields__}
-    plain = {key: about[key] for key in about.keys() - own}
-    return Item(name=name, **plain, options={key: about[key] for key in own})
+    found = {}
+    papers = tomllib.loads((_HERE / "items.toml").read_text("utf-8"))
+    for paper, listed in papers.items():
+        for name, own in listed.items():
+            about = listed.get(own.get("like"), {}) | own
+            plain = {k: about[k] for k in about if k in Item.__dataclass_fields__}
+            options = {k: about[k] for k in about if k not in plain}
+            found[name] = Item(name=name, paper=paper, **plain, options=options)
+    return found
 
 
 def items() -> tuple[Item, ...]:
@@ -234,30 +229,20 @@ def run(
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['page.md', 'results.json']
     """
-    from openset import bench  # noqa: PLC0415  # extra bench
-
     _check.one_of("reproduce", "name", name, list(_table()))
-    item, out = _table()[name], Path(out)
-    outputs = None if outputs is None else Path(outputs)
-    root = None if root is None else Path(root)
-    started = time.time()
+    item, out, started = _table()[name], Path(out), time.time()
     out.mkdir(parents=True, exist_ok=True)
+    given = {"root": None if root is None else Path(root)}
+    given |= {"outputs": None if outputs is None else Path(outputs)}
     make = pkgutil.resolve_name(f"openset.reproduce.{item.make}")
-    try:
-        found: Content = make(
-            Settings(item=item, out=out, root=root, outputs=outputs, running=running)
-        )
-    except bench.NoGPUError as error:
-        if item.small:
-            error.add_note(f"A small version runs on a CPU: {item.small}")
-        raise
+    found: Content = make(Settings(item=item, out=out, running=running, **given))
     for title, figure in found.figures.items():
         draw = getattr(figure, "plot", None) or figure.savefig  # ours, or matplotlib's
         draw(out / f"{title}.png")
-    given = "" if outputs is None else f" --outputs {outputs.name}"
+    folder = "" if outputs is None else f" --outputs {Path(outputs).name}"
     about = {key: getattr(item, key) for key in ("name", "paper", "number", "what")}
     result = about | {
-        "command": f"openset reproduce {name}{given}",
+        "command": f"openset reproduce {name}{folder}",
         "tables": [asdict(table) for table in found.tables],
         "figures": [f"{title}.png" for title in found.figures],
         "notes": list(found.notes),

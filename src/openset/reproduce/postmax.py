@@ -1,4 +1,4 @@
-"""The PostMax paper (Cruz et al., ECCV 2024), on saved outputs of networks.
+"""The PostMax paper (Cruz et al., ECCV 2024): studies of saved outputs of networks.
 
 A folder holds one folder per network, so that the paper's own can be put in::
 
@@ -17,28 +17,32 @@ accuracy weighs them by their counts, as in the paper.
 
 import functools
 import json
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from openset import _check, _io, detectors, digits, metrics, report, stats, thresholds
+from openset import (
+    _check,
+    _io,
+    bench,
+    digits,
+    metrics,
+    report,
+    runs,
+    stats,
+    thresholds,
+)
 from openset._types import ArtefactError
 from openset.metrics.counts import Alpha
 from openset.outputs import Outputs
-from openset.protocols.sampling import Stream, deal
-from openset.reproduce.item import Content, Entry, Measured, Settings, Table, published
+from openset.reproduce.item import Content, Entry, Settings, Table
+from openset.reproduce.studies import laid_out
 from openset.results import Result, Results
 from openset.scores import Scores
 
 METHODS = ("PostMax", "MSP", "MaxLogit", "NNGuide", "SCALE")
 """The methods of the paper, with default parameters."""
-
-NORMS = ("l2", "l1", "none")
-"""What PostMax can divide by."""
 
 _METRICS = {
     "OOSA": "oosa",
@@ -46,17 +50,16 @@ _METRICS = {
     "FPR95": "fpr_at_tpr",
     "OpenAUC": "openauc",
 }
-_KNOWN = ("train", "validation", "test")
 _N_SPLITS = 5  # of the known test samples
 _LARGE = 100_000  # training samples from which on NNGuide keeps one per cent of them
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Saved outputs of one network, and scores of methods on them."""
+    """Saved outputs of one network, and the folder of its study."""
 
     folder: Path
-    cache: Path
+    run: Path
     title: str
     surrogate: str  # kind of unknowns the threshold is chosen with
     easy: str  # the other one, for Tables 3 and 4
@@ -71,7 +74,6 @@ class Network:
             if path.suffix == ".npz" or (path / "meta.json").exists()
         }
 
-    @functools.cache  # noqa: B019  # networks live as long as the program
     def part(self, name: str) -> Outputs:
         """Return the outputs of a part; of unknowns, whatever their labels."""
         outputs = Outputs.load(self.parts[name])
@@ -82,80 +84,70 @@ class Network:
         names = (name.split("/") for name in self.parts if name.startswith(f"{side}/"))
         return sorted(kind for _, kind in names if kind != without)
 
-    def chosen_with(self, kind: str) -> str:
-        """Return the part with unknowns of a kind to choose a threshold on."""
-        name = f"surrogate/{kind}"
-        return name if name in self.parts else f"unknown/{kind}"
+    def study(
+        self, titles: Sequence[str], kinds: Sequence[str], *, exchanged: bool
+    ) -> bench.Study:
+        """Return the study of some methods, for thresholds chosen with these kinds.
 
-    def fit(self, title: str) -> detectors.Fitted:
-        """Fit a method to the training part."""
-        train, name = self.part("train"), title.lower()
-        options: dict[str, Any] = {}
-        if title in NORMS:
-            name, options = "postmax", {"norm": title}
-        elif title == "NNGuide" and len(train) > _LARGE:
-            options = {"bank": 0.01}  # as its authors do on ImageNet
-        with warnings.catch_warnings():
-            # NNGuide warns of negative energies; the table shows what comes of them.
-            warnings.simplefilter("ignore", UserWarning)
-            return detectors.make(name, **options).fit(train)
-
-    def scores(self, title: str, part: str) -> Scores:
-        """Return the scores of a method, or of PostMax with a norm; kept on disk."""
-        path = self.cache / title / f"{part.replace('/', '-')}.npz"
-        if not path.exists():
-            fitted = self.fit(title)
-            for name in self.parts.keys() - {"train"}:
-                to = path.with_name(f"{name.replace('/', '-')}.npz")
-                _without_groups(fitted.score(self.part(name))).save(to)
-        return Scores.load(path)
-
-    def usable(self, titles: Sequence[str]) -> list[str]:
-        """Return the methods that can score this network's features: all but SCALE."""
-        features = self.part("train").features
-        is_negative = features is not None and bool((features < 0).any())
-        return [title for title in titles if title != "SCALE" or not is_negative]
-
-    def threshold(
-        self, title: str, known: str, kind: str, alpha: Alpha = 0.5
-    ) -> thresholds.Threshold:
-        """Choose a threshold on known samples and on unknowns of one kind."""
-        parts = (known, self.chosen_with(kind))
-        calibration = Scores.concat([self.scores(title, part) for part in parts])
-        return thresholds.osa(calibration, alpha=alpha)
-
-
-def _without_groups(scores: Scores) -> Scores:
-    return Scores(
-        labels=scores.labels,
-        predicted=scores.predicted,
-        known=scores.known,
-        n_classes=scores.n_classes,
-    )
+        A method of the study is the kind that its threshold is chosen with, which is
+        not tested on.
+        """
+        known, tested = ("test", "validation") if exchanged else ("validation", "test")
+        outputs = [
+            {
+                "name": kind,
+                "path": self.folder.name,
+                "model": self.title,
+                "method": chosen,
+                "test": tested,
+                "unknown": f"unknown/{kind}",
+                "validation": known,
+                "surrogate": name if (name := f"surrogate/{chosen}") in self.parts
+                else f"unknown/{chosen}",
+                "n_tests": 1 if exchanged else _N_SPLITS,
+                "unknowns": "shared",
+            }
+            for chosen in kinds
+            for kind in self.kinds("unknown", without=chosen)
+        ]  # fmt: skip
+        recipes: list[dict[str, Any]] = [
+            {"name": title.lower(), "label": title} for title in titles
+        ]
+        for one in recipes:
+            if one["label"] in ("l2", "l1", "none"):  # what PostMax divides by
+                one |= {"name": "postmax", "norm": one["label"]}
+            elif one["name"] == "nnguide" and len(self.part("train")) > _LARGE:
+                one |= {"bank": 0.01}  # as its authors do on ImageNet
+        return bench.Study.model_validate(
+            {
+                "outputs": outputs,
+                "detectors": recipes,
+                "calibrate": {"alpha_test": "counts"},
+                "metrics": list(_METRICS.values()),
+                "base": self.folder.parent,
+            }
+        )
 
 
-def networks(outputs: Path | None, out: Path) -> list[Network]:
-    """Return the networks of ``--outputs``; without it, the small one on digits."""
-    folder, cache = out / "outputs" if outputs is None else outputs, out / "scores"
-    if outputs is None:
+def networks(settings: Settings) -> Iterator[Network]:
+    """Yield the networks of ``--outputs``; without it, the small one on digits."""
+    folder = settings.outputs or settings.out / "outputs"
+    if settings.outputs is None:
         _write_digits(folder / "digits")
-    found = sorted(path.parent for path in folder.glob("*/network.json"))
+    found = sorted(folder.glob("*/network.json"))
     if not found:
         rule = "a folder with one folder per network, each with network.json"
         remedy = "docs/papers/postmax.md describes it"
         _check.fail("reproduce", "outputs", rule, folder, remedy)
-    return [_network(path, cache / path.name) for path in found]
-
-
-def _network(folder: Path, cache: Path) -> Network:
-    path = folder / "network.json"
-    try:
-        about = json.loads(path.read_text("utf-8"))
-        names = [str(about[key]) for key in ("title", "surrogate", "easy")]
-    except (ValueError, KeyError, TypeError) as error:
-        rule = "JSON with title, surrogate and easy"
-        _check.fail("reproduce", str(path), rule, repr(error), error=ArtefactError)
-    return Network(folder, cache, *names)
+    for path in found:
+        try:
+            about = json.loads(path.read_text("utf-8"))
+            names = [str(about[key]) for key in ("title", "surrogate", "easy")]
+        except (ValueError, KeyError, TypeError) as error:
+            rule = "JSON with title, surrogate and easy"
+            _check.fail("reproduce", str(path), rule, repr(error), error=ArtefactError)
+        run = settings.out / "runs" / path.parent.name
+        yield Network(path.parent, run, *names)
 
 
 def _write_digits(folder: Path) -> None:
@@ -177,66 +169,38 @@ def _write_digits(folder: Path) -> None:
     _io.put(folder / "network.json", about)
 
 
-def splits_of(labels: Any, n: int) -> Any:
-    """Return the split of every known test sample: equal numbers of every class."""
-    return deal(labels, n, Stream("bench", 0))
+def measured(
+    settings: Settings, network: Network, kinds: Sequence[str] = ()
+) -> tuple[Results, list[str]]:
+    """Run the study of a network; return its results, and remarks on it."""
+    options = settings.item.options
+    exchanged = options.get("exchanged", False)
+    kinds = kinds or [network.easy if exchanged else network.surrogate]
+    study = network.study(options.get("methods", METHODS), kinds, exchanged=exchanged)
+    done = bench.run(study, network.run, **settings.running)
+    n = {part: f"{len(network.part(part)):,}" for part in network.parts}
+    unknown = [f"{n[f'unknown/{one}']} of {one}" for one in network.kinds("unknown")]
+    note = (
+        f"{network.title}: {n['train']} training samples, {n['validation']} for "
+        f"validation, {n['test']} to test on; unknown: {', '.join(unknown)}."
+    )
+    why = {one["key"]["detector"]: one["error"] for one in done.failed}
+    return runs.results(network.run), [note, *(f"{k}: {why[k]}" for k in why)]
 
 
-def measure(
-    network: Network,
-    titles: Sequence[str],
+def _table(
+    results: Results,
+    name: str,
+    rows: dict[str, str],
+    row: str,
     *,
-    surrogate: str = "",
-    exchanged: bool = False,
-    alpha: Alpha = 0.5,
-    alpha_test: Alpha = "counts",
-) -> Results:
-    """Return every metric of every method, kind of unknowns and test split.
-
-    The kind that the threshold is chosen with is not tested on. `exchanged`: the
-    threshold is chosen on what was the test set, as in Tables 3 and 4.
-    """
-    known, tested = ("test", "validation") if exchanged else ("validation", "test")
-    kind = surrogate or (network.easy if exchanged else network.surrogate)
-    n = 1 if exchanged else _N_SPLITS
-    split = splits_of(network.part(tested).labels, n)
-    rows = []
-    for title in network.usable(titles):
-        threshold = network.threshold(title, known, kind, alpha)
-        scores = network.scores(title, tested)
-        for other in network.kinds("unknown", without=kind):
-            unknown = network.scores(title, f"unknown/{other}")
-            for i in range(n):
-                test = Scores.concat([scores.take(split == i), unknown])
-                done = thresholds.operate(threshold, test, alpha_test=alpha_test)
-                for key in _METRICS.values():
-                    value = done.oosa if key == "oosa" else metrics.get(key).value(test)
-                    rows.append(
-                        Result(
-                            protocol=other,
-                            repeat=i,
-                            model=network.title,
-                            detector=title,
-                            metric=key,
-                            value=value,
-                        )
-                    )
-    return Results(rows)
-
-
-def _over_kinds(results: Results, title: str, name: str) -> Measured | None:
-    """Return a number over the splits, each a mean over kinds of unknowns."""
-    mine = results.where(detector=title, metric=_METRICS[name])
-    splits = [mine.where(repeat=i).column("value") for i in range(_N_SPLITS)]
-    values = [float(np.mean(split)) for split in splits if split.size]
-    return Measured.of(values) if values else None
-
-
-def _best(of: Mapping[str, Measured | None], name: str) -> str:
-    """Return the title of the method with the best value; of FPR95, the lowest."""
-    sign = -1 if name == "FPR95" else 1
-    values = {title: sign * one.value for title, one in of.items() if one is not None}
-    return max(values, key=values.__getitem__)
+    titles: Sequence[str] = METHODS,
+    **layout: Any,
+) -> Table:
+    """Lay out one metric by method: mean and spread over splits, means over kinds."""
+    columns = {title: {"paper": title, "detector": title} for title in titles}
+    layout |= {"where": {"metric": _METRICS[name]}, "over": ("split",)}
+    return laid_out(results, rows=rows, columns=columns, row=row, **layout)
 
 
 def tables(settings: Settings) -> Content:
@@ -245,115 +209,93 @@ def tables(settings: Settings) -> Content:
     A network of the paper has the published numbers beside ours.
     """
     options = settings.item.options
-    titles, exchanged = options.get("methods", METHODS), "exchanged" in options
     found, notes = [], []
-    for network in networks(settings.outputs, settings.out):
-        results = measure(network, titles, exchanged=exchanged)
+    for network in networks(settings):
+        results, remarks = measured(settings, network)
+        notes += remarks
         kinds = dict.fromkeys(row.protocol for row in results)
+        rows = {kind: f"{network.title} · {kind}" for kind in kinds}
         for name in options["metrics"]:
-            file = options.get("published", {}).get(name)
-            paper = published(file) if file else {}
-            rows: list[list[Entry]] = []
-            for kind in kinds:
-                one = results.where(protocol=kind)
-                ours = {title: _over_kinds(one, title, name) for title in titles}
-                said = paper.get(f"{network.title} · {kind}")
-                shown = ours if said is None else _beside(said, ours)
-                n = len(network.part(f"unknown/{kind}"))
-                rows.append([f"{kind} ({n:,})", *shown.values(), _best(ours, name)])
-            if len(rows) > 1 and said is None:
-                ours = {title: _over_kinds(results, title, name) for title in titles}
-                rows.append(["mean", *ours.values(), _best(ours, name)])
-            heads = ("unknowns", *shown, "best")
-            found.append(
-                Table(title=f"{name}, {network.title}", columns=heads, rows=rows)
-            )
-        notes.append(_note(network))
-    chosen = "the easy" if exchanged else "the surrogate"
+            beside = options.get("published", {}).get(name, "")
+            layout = {"title": f"{name}, {network.title}", "head": "unknowns"}
+            layout |= {"titles": options.get("methods", METHODS)}
+            table = _table(results, name, rows, "protocol", beside=beside, **layout)
+            means = _table(results, name, {"mean": ""}, "", **layout)
+            if len(rows) > 1 and means.columns == table.columns:  # none of a paper
+                table = replace(table, rows=[*table.rows, *means.rows])
+            found.append(table)
+    chosen = "the easy" if options.get("exchanged") else "the surrogate"
     notes.append(f"Thresholds are chosen with {chosen} unknowns, which are not tested.")
     return Content(tables=found, notes=notes)
-
-
-def _beside(
-    said: Mapping[str, Measured], ours: Mapping[str, Measured | None]
-) -> dict[str, Measured | None]:
-    """Put the published number of each method before ours."""
-    pairs = ({f"{t}, paper": said.get(t), t: one} for t, one in ours.items())
-    return {head: entry for pair in pairs for head, entry in pair.items()}
-
-
-def _note(network: Network) -> str:
-    n = {part: f"{len(network.part(part)):,}" for part in _KNOWN}
-    note = (
-        f"{network.title}: {n['train']} training samples, {n['validation']} for "
-        f"validation, {n['test']} to test on."
-    )
-    if "SCALE" not in network.usable(METHODS):
-        note += " SCALE is not defined for features with negative entries."
-    return note
 
 
 def vary(settings: Settings) -> Content:
     """Vary what the threshold is chosen with: α, or the kind of unknowns."""
     found, options = [], settings.item.options
-    for network in networks(settings.outputs, settings.out):
-        variants: dict[str, dict[str, Any]] = {
-            str(alpha): {"alpha": alpha, "alpha_test": alpha}
-            for alpha in options.get("alphas", ())
-        }
-        if not variants:
-            kinds = network.kinds("surrogate") or [network.surrogate]
-            variants = {kind: {"surrogate": kind} for kind in kinds}
-        rows = []
-        for name, changed in variants.items():
-            results = measure(network, METHODS, **changed)
-            of = {title: _over_kinds(results, title, "OOSA") for title in METHODS}
-            rows.append([name, *of.values(), _best(of, "OOSA")])
-        found.append(
-            Table(
-                title=f"OOSA, {network.title}, mean over unknowns",
-                columns=(options["varied"], *METHODS, "best"),
-                rows=rows,
-            )
-        )
+    for network in networks(settings):
+        kinds = network.kinds("surrogate") or [network.surrogate]
+        alphas = options.get("alphas")
+        results, _ = measured(settings, network, () if alphas else kinds)
+        if alphas:
+            results = Results(_over_alpha(network, alphas))
+        rows = dict.fromkeys(map(str, alphas or kinds), "")
+        layout = {"title": f"OOSA, {network.title}, mean over unknowns"}
+        layout["head"] = options["varied"]
+        found.append(_table(results, "OOSA", rows, "method", **layout))
     return Content(tables=found, notes=[options["note"]])
+
+
+def _over_alpha(network: Network, alphas: Sequence[Alpha]) -> Iterator[Result]:
+    """Choose thresholds anew by each α, and report with it."""
+    for cell in runs.read_cells(network.run):
+        for alpha in alphas:
+            _, done = _operated(network, cell, alpha=alpha, alpha_test=alpha)
+            yield Result(
+                protocol=cell.key["protocol"],
+                split=cell.key["split"],
+                method=str(alpha),
+                detector=cell.key["detector"],
+                metric="oosa",
+                value=done.oosa,
+            )
+
+
+def _operated(
+    network: Network, cell: runs.Cell, **alphas: Any
+) -> tuple[Scores, thresholds.Operation]:
+    """Return the test scores of a cell, and how a threshold does on them."""
+    calibration, test = (
+        Scores.load(network.run / part / f"{cell.id}.npz")
+        for part in ("calibration", "scores")
+    )
+    return test, thresholds.operate(calibration, test, **alphas)
 
 
 def tests(settings: Settings) -> Content:
     """Test PostMax against the others: paired t-tests with Bonferroni's correction."""
     found = []
-    for network in networks(settings.outputs, settings.out):
-        results = measure(network, METHODS)
+    for network in networks(settings):
+        results, _ = measured(settings, network)
+        # The paper counts splits of one network as runs.
+        as_runs = Results(replace(one, repeat=one.split, split=0) for one in results)
         for name in ("OOSA", "AUROC", "FPR95"):
-            key = _METRICS[name]
-            mine = results.where(metric=key)
-            tested = stats.paired_t(
-                mine, key, against="PostMax", correction="none", pool=True
-            )
-            found += [(network.title, name, test) for test in tested]
-    corrected = iter(
-        stats.adjust(
-            [t.p_value for *_, t in found if t.p_value is not None], "bonferroni"
-        )
-    )
+            of_metric = as_runs.where(metric=_METRICS[name])
+            how: dict[str, Any] = {"against": "PostMax", "correction": "none"}
+            made = stats.paired_t(of_metric, pool=True, **how)
+            found += [(network.title, name, test) for test in made]
+    p_values = [test.p_value for *_, test in found if test.p_value is not None]
+    corrected = iter(stats.adjust(p_values, "bonferroni"))
     rows: list[list[Entry]] = []
-    for network_title, name, test in found:
+    for title, name, test in found:
         gain = -test.difference if name == "FPR95" else test.difference
         p = "–" if test.p_value is None else f"{next(corrected):.1g}"
-        rows.append([network_title, name, test.b, gain, test.n, p])
+        rows.append([title, name, test.b, gain, test.n, p])
     table = Table(
         title="PostMax against the others, all kinds of unknowns pooled",
         columns=("network", "metric", "against", "difference", "runs", "p"),
         rows=rows,
     )
-    notes = (
-        "A positive difference favours PostMax (of FPR95 the sign is turned). p-values "
-        "are of paired, two-sided t-tests, corrected by Bonferroni for all rows.",
-        "The five splits share network, detector, threshold and unknowns: these tests "
-        "say that a difference is not due to the choice of known test samples, and "
-        "nothing about other networks or other unknowns.",
-    )
-    return Content(tables=[table], notes=notes)
+    return Content(tables=[table], notes=settings.item.options["notes"])
 
 
 def _drawn(found: Sequence[Network]) -> Network:
@@ -365,15 +307,22 @@ def figure1(settings: Settings) -> Content:
     """Draw OSA over URR with the operational and the best threshold."""
     rows = []
     shown: dict[str, Any] = {"scores": {}, "thresholds": {}}
-    found = networks(settings.outputs, settings.out)
+    found = list(networks(settings))
     for network in found:
-        split = splits_of(network.part("test").labels, _N_SPLITS)
-        kind = _hardest(network)
-        for title in network.usable(METHODS):
-            known = network.scores(title, "test").take(split == 0)
-            test = Scores.concat([known, network.scores(title, f"unknown/{kind}")])
-            chosen = network.threshold(title, "validation", network.surrogate)
-            done = thresholds.operate(chosen, test, alpha_test="counts")
+        results, _ = measured(settings, network)
+        kinds = dict.fromkeys(row.protocol for row in results)
+        of_msp = results.where(detector="MSP", metric="auroc")
+        aurocs = {
+            kind: of_msp.where(protocol=kind).column("value").mean() for kind in kinds
+        }
+        kind = min(kinds, key=aurocs.__getitem__)
+        cells = {
+            cell.key["detector"]: cell
+            for cell in runs.read_cells(network.run)
+            if (cell.key["protocol"], cell.key["split"]) == (kind, 0)
+        }
+        for title in (title for title in METHODS if title in cells):
+            test, done = _operated(network, cells[title], alpha_test="counts")
             if network is _drawn(found):
                 shown["scores"][title] = test
                 shown["thresholds"][title] = done.threshold
@@ -394,20 +343,10 @@ def figure1(settings: Settings) -> Content:
     )
 
 
-def _hardest(network: Network) -> str:
-    """Return the kind of test unknowns with the lowest AUROC of MSP."""
-
-    def auroc(kind: str) -> float:
-        parts = [network.scores("MSP", name) for name in ("test", f"unknown/{kind}")]
-        return metrics.auroc(Scores.concat(parts))
-
-    return min(network.kinds("unknown", without=network.surrogate), key=auroc)
-
-
 def figure2(settings: Settings) -> Content:
     """Measure feature magnitudes of known and unknown samples."""
     rows = []
-    found = networks(settings.outputs, settings.out)
+    found = list(networks(settings))
     for network in found:
         sets = {"known": network.part("test")}
         sets |= {k: network.part(f"unknown/{k}") for k in network.kinds("unknown")}

@@ -1,18 +1,11 @@
 """Items that are studies: run by `openset.bench`, laid out as the papers do."""
 
 import importlib.resources
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 from openset import _io, bench, datasets, report, runs
-from openset.reproduce.item import (
-    Content,
-    Measured,
-    Settings,
-    Table,
-    published,
-)
+from openset.reproduce.item import Content, Entry, Measured, Settings, Table, published
 from openset.results import Result, Results
 from openset.scores import Scores
 
@@ -52,155 +45,110 @@ def run_study(settings: Settings) -> tuple[Results, list[runs.Cell], str]:
     return Results(rows), cells, " ".join(notes)
 
 
-Where = Mapping[str, str]
-"""Columns of results and the values wanted: a cell of a table is their mean."""
+def mean(
+    results: Iterable[Result],
+    where: Mapping[str, str],
+    *,
+    over: Sequence[str] = ("protocol", "repeat", "seed"),
+    folds: int = 1,
+    scale: float = 1,
+) -> Measured | None:
+    """Return mean and spread of the results with these values in their columns.
+
+    Those that agree in the columns `over` are averaged first; `folds` of a draw of
+    classes are one repeat.
+    """
+    runs_of: dict[Hashable, list[float]] = {}
+    for row in results:
+        if all(getattr(row, column) == value for column, value in where.items()):
+            run = {column: getattr(row, column) for column in over}
+            if "repeat" in run:
+                run["repeat"] //= folds
+            runs_of.setdefault(tuple(run.values()), []).append(row.value)
+    means = [Measured.of(values).value * scale for values in runs_of.values()]
+    return Measured.of(means) if means else None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Layout:
-    """How results become tables: what is averaged, and shown beside which numbers."""
+def laid_out(
+    results: Iterable[Result],
+    *,
+    title: str,
+    rows: Mapping[str, str],
+    columns: Mapping[str, Mapping[str, str]],
+    row: str = "method",
+    where: Mapping[str, str] | None = None,
+    beside: str = "",
+    name: str = "",
+    digits: int = 3,
+    note: str = "",
+    head: str = "method",
+    **how: Any,
+) -> Table:
+    """Lay out results as a table, each column beside the published one.
 
-    results: Results
-    paper: Mapping[str, Mapping[str, Measured]] = field(default_factory=dict)
-    scale: int = 1  # 100: percent
-    digits: int = 3
-    folds: int = 0  # of a draw of classes: they are averaged first; 0: no draws
-
-    def mean(self, where: Where) -> Measured | None:
-        """Return mean and spread of what matches, over draws or single networks."""
-        runs_of: dict[tuple[str, int, int], list[float]] = {}
-        for row in self.results:
-            found = {key: getattr(row, key) for key in where}
-            if found.get("protocol") != where.get("protocol"):
-                # Splits of one data set are protocols of their own: "MNIST, split 0".
-                found["protocol"] = row.protocol.partition(", split ")[0]
-            if found == where:
-                repeat = row.repeat // self.folds if self.folds else row.repeat
-                key = row.protocol, repeat, 0 if self.folds else row.seed
-                runs_of.setdefault(key, []).append(row.value)
-        means = [Measured.of(values).value * self.scale for values in runs_of.values()]
-        return Measured.of(means) if means else None
-
-    def table(
-        self,
-        title: str,
-        rows: Iterable[tuple[str, str, Where]],
-        columns: Mapping[str, tuple[str, Where]],
-        *,
-        head: str = "method",
-        note: str = "",
-    ) -> Table:
-        """Lay out a table: each column beside its published one, if it names one.
-
-        A row has a title, its name in the paper and what it shows; a column the same.
-        """
-        lines = [
-            [
-                title_of_row,
-                *(
-                    entry
-                    for name, of_column in columns.values()
-                    for entry in (
-                        *([self.paper[in_paper][name]] if name else []),
-                        *([self.mean({**of_row, **of_column})] if of_column else []),
-                    )
-                ),
+    Parameters
+    ----------
+    rows
+        Values of the column `row` of the results, each with its row of the paper.
+    columns
+        Values of other columns of the results, and as `paper` a column of the paper.
+    where
+        Values of other columns that all entries have.
+    beside
+        Published table, if there is one.
+    name
+        What ``{name}`` in titles and names of the paper stands for.
+    how
+        Options of :func:`mean`.
+    """
+    said = published(beside) if beside else {}
+    listed: dict[str, list[Entry]] = {}
+    for column, about in columns.items():
+        of_paper = about.get("paper", "").format(name=name)
+        entries = [said.get(one.format(name=name), {}) for one in rows.values()]
+        if any(of_paper in of_row for of_row in entries):
+            title_of = f"{column}, paper" if len(about) > 1 else column
+            listed[title_of] = [of_row.get(of_paper) for of_row in entries]
+        wanted = {**(where or {})} | {k: v for k, v in about.items() if k != "paper"}
+        if len(about) > ("paper" in about):
+            listed[column] = [
+                mean(results, wanted | ({row: one} if row else {}), **how)
+                for one in rows
             ]
-            for title_of_row, in_paper, of_row in rows
-        ]
-        heads = [
-            one
-            for column, (name, of_column) in columns.items()
-            for one in (
-                *([f"{column}, paper" if of_column else column] if name else []),
-                *([column] if of_column else []),
-            )
-        ]
-        return Table(
-            title=title,
-            columns=(head, *heads),
-            rows=lines,
-            digits=self.digits,
-            note=note,
-        )
+    return Table(
+        title=title.format(name=name),
+        columns=(head, *listed),
+        rows=[list(line) for line in zip(rows, *listed.values(), strict=True)],
+        digits=digits,
+        note=note,
+    )
 
 
-def _methods(
-    results: Results, paper: Iterable[str], **where: str
-) -> Iterator[tuple[str, str, Where]]:
-    """Yield the training methods of each row of a paper, in its order."""
-    titles = {"CE+": "ceplus", "Ours": "openauc"}
-    trained = dict.fromkeys(row.method for row in results)
-    for row in paper:
-        name = titles.get(row, row.lower())
-        for cut in ("+auc", "+cs"):
-            name = name.replace(cut, f"_{cut[1:]}")
-        # "openauc paper" and "openauc released" are two forms of one method.
-        some = (method for method in trained if method.partition(" ")[0] == name)
-        yield from ((method, row, {"method": method, **where}) for method in some)
+def tables(settings: Settings) -> Content:
+    """Run the studies of an item; lay out its tables; draw learning curves, if any."""
+    results, cells, note = run_study(settings)
+    own = ("like", "studies", "tables", "curves", "notes")
+    options = settings.item.options
+    common = {key: one for key, one in options.items() if key not in own}
+    found = [laid_out(results, **common | one) for one in options["tables"]]
+    figures = {}
+    if named := options.get("curves"):
+        metrics = [one["where"]["metric"] for one in options["tables"][:-1]]
+        shown = report.learning_curves(_curves(cells, named), metrics=metrics)
+        figures = {f"{settings.item.name}-fig6": shown}
+    notes = [note, *options.get("notes", ())]
+    return Content(tables=found, figures=figures, notes=notes)
 
 
-def table2(settings: Settings) -> Content:
-    """Lay out OpenAUC of every method by three scores, one table per data set."""
-    results, _, note = run_study(settings)
-    paper = published("openauc-table2")
-    layout = Layout(results=results, paper=paper, scale=100, digits=1)
-    scores = {"its own score": "published", "max logit": "maxlogit"}
-    scores["max probability"] = "msp"
-    tables = [
-        layout.table(
-            f"OpenAUC on {data}, percent",
-            _methods(results, paper, protocol=data),
-            {"paper": (data, {})}
-            | {
-                head: ("", {"detector": score, "metric": "openauc"})
-                for head, score in scores.items()
-            }
-            | {"accuracy": ("", {"detector": "published", "metric": "accuracy"})},
-            note="Mean ± standard deviation over splits and seeds.",
-        )
-        for data in settings.item.options["data"]
-    ]
-    return Content(tables=tables, notes=[note])
-
-
-_CUB = {
-    "openauc-table4": {"AUC": "auroc", "OpenAUC": "openauc"},
-    "openauc-table5": {
-        "Error@95%TPR": "error_at_tpr_unknown_pooled",
-        "macro F": "f_score_best",
-        "micro F": "f_score_micro_best",
-    },
-}
-
-
-def table4(settings: Settings) -> Content:
-    """Lay out CUB: accuracy of all methods, and five metrics at three levels."""
-    results, _, note = run_study(settings)
-    paper = published("openauc-table4")
-    tables = [
-        Layout(results=results, paper=paper, scale=100, digits=1).table(
-            "Table 4: CUB, closed-set accuracy, percent",
-            _methods(results, paper),
-            {"accuracy": ("accuracy", {"metric": "accuracy"})},
-            note="All levels have the same known classes; ours is over three networks.",
-        )
-    ]
-    for name, metrics in _CUB.items():
-        paper = published(name)
-        columns = {
-            f"{title} {level}": (
-                f"{title} {level}",
-                {"metric": metric, "protocol": level},
-            )
-            for title, metric in metrics.items()
-            for level in ("Easy", "Medium", "Hard")
-        }
-        layout = Layout(results=results, paper=paper, scale=100, digits=1)
-        title = f"Table {name[-1]}: CUB, percent"
-        tables.append(layout.table(title, _methods(results, paper), columns))
-    oracle = "F-scores are at the best threshold of the test data, as in the paper."
-    return Content(tables=tables, notes=[note, oracle])
+def _curves(cells: Iterable[runs.Cell], methods: Mapping[str, str]) -> dict[str, Any]:
+    """Return the curves of training by name: they belong to the network of a cell."""
+    curves: dict[str, Any] = {}
+    for name, method in methods.items():
+        for cell in cells:
+            is_own = (cell.key["method"], cell.key["detector"]) == (method, "published")
+            if is_own and cell.curve:
+                curves.setdefault(name, []).append(cell.curve)
+    return curves
 
 
 def figure1(settings: Settings) -> Content:
@@ -231,79 +179,35 @@ def figure1(settings: Settings) -> Content:
 def figure2(settings: Settings) -> Content:
     """Draw OpenAUC over λ."""
     results, _, note = run_study(settings)
-    scores = {"published": "its own score", "maxlogit": "max logit"}
-    lines: dict[str, dict[float, list[float]]] = {}
-    for row in results.where(metric="openauc"):
-        line = lines.setdefault(f"{row.protocol}, {scores[row.detector]}", {})
-        line.setdefault(float(row.method), []).append(row.value)
-    table = Table(
+    names = {"maxlogit": "max logit", "msp": "max probability"}
+    weights = sorted({row.method for row in results}, key=float)
+    protocols = dict.fromkeys(row.protocol for row in results)
+    columns = {
+        f"{protocol}, {name}": {
+            "protocol": protocol, "detector": detector, "metric": "openauc"
+        }
+        for protocol in protocols
+        for detector, name in names.items()
+    }  # fmt: skip
+    table = laid_out(
+        results,
         title="OpenAUC over λ, percent",
-        columns=("λ", *lines),
-        rows=[
-            [
-                f"{weight:g}",
-                *(
-                    Measured.of([100 * v for v in line[weight]])
-                    for line in lines.values()
-                ),
-            ]
-            for weight in sorted({weight for line in lines.values() for weight in line})
-        ],
+        rows=dict.fromkeys(weights, ""),
+        columns=columns,
+        scale=100,
         digits=1,
+        head="λ",
         note="The paper prints no numbers. Its text says that 0.1 or 0.2 is best, and "
         "that every λ helps.",
     )
+    lines = {
+        name: {
+            float(weight): results.where(method=weight, **where)
+            .column("value")
+            .tolist()
+            for weight in weights
+        }
+        for name, where in columns.items()
+    }
     shown = report.sensitivity(lines)
     return Content(tables=[table], figures={settings.item.name: shown}, notes=[note])
-
-
-_IMBALANCE: Mapping[str, Where] = {
-    "Thresholded Softmax": {"method": "tsoftmax", "detector": "published"},
-    "Openmax": {"method": "tsoftmax", "detector": "openmax"},
-    "Noise Softmax": {"method": "noise", "detector": "published"},
-    "Overlay Softmax": {"method": "overlay", "detector": "published"},
-}
-_SCORES = {
-    "Inner": "inner_score",
-    "Outer": "outer_score",
-    "Halfpoint": "halfpoint_k_plus_1",
-    "Overall": "overall_score",
-}
-
-
-def imbalance_table1(settings: Settings) -> Content:
-    """Lay out four scores over openness, beside the paper; draw them over epochs."""
-    results, cells, note = run_study(settings)
-    layout = Layout(results=results, paper=published("class-imbalance-table1"), folds=2)
-    pairs = sorted({row.protocol for row in results})
-    head = "openness (K, U)"
-    tables = [
-        layout.table(
-            f"{score} score",
-            [(pair, f"{score}, {pair}", {"protocol": pair}) for pair in pairs],
-            {m: (m, {**where, "metric": metric}) for m, where in _IMBALANCE.items()},
-            head=head,
-            note="A mean over K + 1 classes, as in the paper." * (score == "Halfpoint"),
-        )
-        for score, metric in _SCORES.items()
-    ]
-    by_definition = layout.table(
-        "Halfpoint score by its definition, a mean over the K known classes",
-        [(pair, "", {"protocol": pair}) for pair in pairs],
-        {m: ("", {**w, "metric": "halfpoint_score"}) for m, w in _IMBALANCE.items()},
-        head=head,
-    )
-    figures = {f"{settings.item.name}-fig6": _learning_curves(cells)}
-    return Content(tables=[*tables, by_definition], figures=figures, notes=[note])
-
-
-def _learning_curves(cells: Iterable[runs.Cell]) -> Any:
-    """Draw the four scores over epochs, averaged over all problems."""
-    curves: dict[str, list[Sequence[Mapping[str, float]]]] = {}
-    for name, where in _IMBALANCE.items():
-        for cell in cells:
-            # A curve belongs to the network; OpenMax has none of its own.
-            is_own = {key: cell.key[key] for key in where} == where
-            if is_own and where["detector"] == "published" and cell.curve:
-                curves.setdefault(name, []).append(cell.curve)
-    return report.learning_curves(curves, metrics=list(_SCORES.values()))

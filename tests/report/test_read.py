@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from openset import Scores, datasets, evaluate, metrics, protocols, stats
 from openset.cli import app
-from tests.report.studies import Reader, cell, render, scores
+from tests.report.studies import Reader, render, scores
 
 pytest.importorskip("jinja2", reason="the extra report")
 
@@ -141,13 +141,6 @@ def test_the_folder_that_openset_score_wrote_is_enough(tmp_path):
     assert run(tmp_path).exit_code == 0
     shown = Reader((tmp_path / "report.html").read_text()).texts
     assert {"msp", "knn-k=20"} <= set(shown)
-
-
-def test_settings_in_titles_become_a_figure(tmp_path):
-    for k in (1, 5, 20):
-        made, test, _ = cell(0, f"knn(k={k}, metric=cosine)", "digits", gap=1 + k / 10)
-        made.save(tmp_path / "study", scores=test)
-    assert "OpenAUC over k of knn" in render(tmp_path / "study").text
 
 
 def test_a_folder_of_training_shows_its_curves_and_splits_are_repeats(tmp_path):

@@ -128,7 +128,7 @@ def _content(study: Study, pin: Sequence[str]) -> dict[str, Any]:
         "views": shown,
         "metrics": [(study.label(key), one) for key, one in all_metrics.items()],
         "n_hidden_views": max(len(shown) - MOST_VIEWS, 0),
-        "training": views.training(study, headline),
+        "training": views.training(study),
         "cells": packed.cells,
         "data": {"cells": packed.cells, "arrays": packed.arrays},
         "n_runs": len(study.runs),

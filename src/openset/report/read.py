@@ -3,9 +3,9 @@
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +21,6 @@ from openset.thresholds import Threshold
 
 HEADLINE = "openauc"
 
-_TITLE = re.compile(r"([^():]+)[(:]([^()]*=[^()]*?)\)?")
 _SUFFIXES = (".npz", ".csv", ".parquet")
 
 
@@ -38,7 +37,6 @@ class Run:
     """One run of a method on a problem: its numbers, and where its scores are."""
 
     method: str
-    family: str = ""  # the method without its parameters
     trained: str = ""  # how the network was trained, without the detector
     protocol: str = ""
     repeat: int = 0
@@ -52,7 +50,6 @@ class Run:
     operation: Mapping[str, Any] | None = None
     classes: tuple[str, ...] = ()
     curve: Sequence[Mapping[str, Any]] | None = None
-    numbers: Mapping[str, float] = field(default_factory=dict)
     load: Callable[[Path], Scores] = Scores.load
 
     @property
@@ -230,10 +227,8 @@ def _from_cell(folder: Path, cell: runs.Cell, name: str, row: Result) -> Run:
     if "oosa" in done:
         found = Value(float(done["oosa"]), done.get("low"), done.get("high"))
         values.setdefault("oosa", found)
-    parsed = [_parsed(title) for title in who(row) if title]
     return Run(
         method=name,
-        family=" · ".join(base for base, _ in parsed),
         trained=row.method or row.model or "network",
         protocol=row.protocol,
         repeat=row.repeat,
@@ -247,25 +242,7 @@ def _from_cell(folder: Path, cell: runs.Cell, name: str, row: Result) -> Run:
         operation=cell.operation,
         classes=tuple(cell.classes),
         curve=cell.curve,
-        numbers={
-            f"{one} of {base}": value
-            for base, settings in parsed
-            for one, value in settings.items()
-        },
     )
-
-
-def _parsed(title: str) -> tuple[str, dict[str, float]]:
-    """Parse a title of a study: ``knn(k=5)`` or ``knn:k=5`` is ``knn`` with k = 5."""
-    match = _TITLE.fullmatch(title)
-    if match is None:
-        return title, {}
-    settings = {}
-    for pair in re.split(", ?", match[2]):
-        name, _, value = pair.partition("=")
-        with suppress(ValueError):  # a setting that is not a number
-            settings[name] = float(value)
-    return match[1], settings
 
 
 def _from_files(paths: Sequence[Path], load: Callable[[Path], Scores]) -> Study:
@@ -320,12 +297,11 @@ def _trained_folders(folder: Path) -> dict[Path, tuple[int, int]]:
     """Return the finished runs of ``openset train`` with their split and seed."""
     if (folder / "trained.json").exists():
         return {folder: (0, 0)}
-    names = [
-        (path.parent, re.fullmatch(r"split(\d+)-seed(\d+)", path.parent.name))
-        for path in folder.glob("split*-seed*/trained.json")
-    ]
-    found = {path: (int(name[1]), int(name[2])) for path, name in names if name}
-    return dict(sorted(found.items(), key=lambda pair: pair[1]))
+    found = {}
+    for path in folder.glob("split*-seed*/trained.json"):
+        if name := re.fullmatch(r"split(\d+)-seed(\d+)", path.parent.name):
+            found[path.parent] = (int(name[1]), int(name[2]))
+    return dict(sorted(found.items(), key=itemgetter(1)))
 
 
 def _from_training(folder: Path, repeat: int, seed: int) -> list[Run]:

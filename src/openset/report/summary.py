@@ -2,12 +2,10 @@
 
 from collections import Counter
 from collections.abc import Iterable
-from contextlib import suppress
 from statistics import fmean
 from typing import NamedTuple
 
 from openset import checks, stats
-from openset._types import UndefinedMetricError
 from openset.checks import Finding
 from openset.report.display import readable
 from openset.report.leaderboard import Board, PairTests
@@ -78,9 +76,7 @@ def sentences(
         if (second, headline) in board.entries:
             reached = f" with {_reached(board, second)}."
             texts.append(Sentence("Next is ", second, reached))
-    # No test is possible with one run each, or if all differences are equal.
-    with suppress(UndefinedMetricError):
-        texts += _lead_over_runs(study, best, headline)
+    texts += _lead_over_runs(study, best, headline)
     if whole is None:
         texts += _lead_on_samples(board, tests)
     return [*texts, *_operation(study, best)]
@@ -98,37 +94,22 @@ def _reached(board: Board, method: str) -> str:
 
 
 def _lead_over_runs(study: Study, leader: str, headline: str) -> Iterable[Sentence]:
-    """Test the best method against all others that have the same runs."""
-    places: dict[str, set[tuple[str, int, int, int]]] = {}
-    for run in study.runs:
-        if headline in run.values:
-            places.setdefault(run.method, set()).add(run.place)
-    shared = places.get(leader, set())
-    same = [name for name, of in places.items() if shared <= of]
-    if len(same) < 2:
+    """Say whether the others are worse over the same runs, as the table marks it."""
+    made = stats.leaderboard(study.results(), [headline])
+    entries = {method: made.entries[method, headline] for method in made.rows}
+    tested = [name for name, one in entries.items() if one.p_value is not None]
+    if not tested or entries[leader].n < 3:
         return
-    chosen = study.results(
-        r for r in study.runs if r.method in same and r.place in shared
-    )
-    tests = stats.paired_t(chosen, headline, against=leader, pool=True)
-    if tests[0].n < 3:
-        return
-    sign = 1 if stats.direction(headline, study.better) == "higher" else -1
     # A leader by mean rank may be worse on average: that is no lead.
-    equal = [
-        readable(one.b, 40)
-        for one in tests
-        if one.p_corrected is None
-        or not (one.p_corrected < 0.05 and sign * one.difference > 0)
-    ]
-    how = f"(paired t-tests over {tests[0].over}, Holm's correction)"
+    is_ahead = entries[leader].p_value is None
+    equal = [name for name in tested if not (is_ahead and entries[name].is_worse)]
+    how = "(paired t-tests over the same runs, Holm's correction)"
     if equal:
-        more = [f"and {len(equal) - 4} more"] if len(equal) > 4 else []
-        names = " ".join([", ".join(equal[:4]), *more])
+        names = ", ".join(readable(name, 40) for name in equal if name != leader)
         yield Sentence("The lead over ", names, f" is not significant {how}.")
     else:
         others = "every other method"
-        others += " that has the same runs" * (len(same) < len(places))
+        others += " that can be tested" * (len(tested) < len(entries) - 1)
         yield Sentence(f"The lead over {others} is significant {how}.")
 
 

@@ -189,42 +189,18 @@ def _over_alpha(run: Run, scores: Scores) -> Iterator[Figure]:
         )
 
 
-def training(study: Study, headline: str) -> list[Figure]:
-    """Draw sensitivity and learning curves, if the runs have such data."""
-    parameters = sorted({name for run in study.runs for name in run.numbers})
-    figures = [f for name in parameters for f in _sensitivity(study, name, headline)]
+def training(study: Study) -> Figure | None:
+    """Draw learning curves, if the runs have such data."""
     # All detectors of one network have its curve: it is drawn once.
     found: dict[str, dict[tuple[Any, ...], Any]] = {}
     for run in study.runs:
         if run.curve:
             of_method = found.setdefault(run.trained, {})
             of_method[run.protocol, run.repeat, run.seed] = run.curve
+    if not found:
+        return None
     few = {name: list(of.values()) for name, of in islice(found.items(), MOST_METHODS)}
-    if not few:
-        return figures
     n = len({run.protocol for run in study.runs if run.curve})
     which = f"the runs of all {n} problems" if n > 1 else "runs"
     text = f"Mean over {which}; the band is one standard deviation."
-    return [*figures, Figure(settings.learning_curves(few), text)]
-
-
-def _sensitivity(study: Study, parameter: str, headline: str) -> Iterator[Figure]:
-    """Draw the headline metric over a parameter, for the method that varies it most."""
-    families: dict[str, dict[str, dict[float, list[float]]]] = {}
-    for run in study.runs:
-        if parameter in run.numbers and headline in run.values:
-            values = families.setdefault(run.family, {})
-            of_protocol = values.setdefault(run.protocol or "all", {})
-            found = of_protocol.setdefault(run.numbers[parameter], [])
-            found.append(run.values[headline].value)
-    n = {name: len(set().union(*of.values())) for name, of in families.items()}
-    family = max(n, key=n.__getitem__, default="")
-    if n.get(family, 0) < 2:
-        return
-    few = dict(islice(families[family].items(), MOST_METHODS))
-    name, label = readable(parameter, 40), study.label(headline)
-    yield Figure(
-        settings.sensitivity(few, parameter=name, metric=label),
-        f"{readable(family)}: mean over repeats; the band is one standard deviation "
-        "(as in Fig. 2 of the OpenAUC paper).",
-    )
+    return Figure(settings.learning_curves(few), text)

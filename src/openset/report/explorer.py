@@ -30,8 +30,12 @@ class Pack:
     """Cells of the explorer and their shared arrays, little-endian in base64."""
 
     cells: list[dict[str, Any]] = field(default_factory=list)
-    arrays: list[dict[str, str]] = field(default_factory=list)
     _places: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    @property
+    def arrays(self) -> list[dict[str, str]]:
+        """The arrays of all cells, each once."""
+        return [{"kind": kind, "data": data} for kind, data in self._places]
 
     def add(self, run: Run, scores: Scores) -> None:
         """Add a cell, if there is room."""
@@ -93,11 +97,8 @@ class Pack:
     def _array(self, values: NDArray[Any], kind: str) -> int:
         data = np.ascontiguousarray(values, dtype=f"<{kind}").tobytes()
         text = base64.b64encode(data).decode("ascii")
-        key = (kind, text)  # detectors on one network share labels: kept once
-        if key not in self._places:
-            self._places[key] = len(self.arrays)
-            self.arrays.append({"kind": kind, "data": text})
-        return self._places[key]
+        # Detectors on one network share labels: kept once.
+        return self._places.setdefault((kind, text), len(self._places))
 
 
 def pack(chosen: Iterable[tuple[Run, Scores]]) -> Pack:

@@ -1,7 +1,7 @@
 """The leaderboards: tables of `openset.stats`, and tests of pairs of methods."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations
 from statistics import fmean
 
@@ -10,7 +10,7 @@ from openset._types import UndefinedMetricError
 from openset.report.display import Brief
 from openset.report.read import Run, Study
 from openset.scores import Scores, seems_reordered
-from openset.stats.boards import Entry
+from openset.stats import Leaderboard
 
 TESTED = {"openauc", "auroc"}
 """Metrics whose differences have a formula; a bootstrap of every pair takes long."""
@@ -18,64 +18,54 @@ TESTED = {"openauc", "auroc"}
 _MOST = 7  # columns, if the study does not name its metrics
 
 
-@dataclass(frozen=True, eq=False)
-class Board:
-    """Leaderboard: methods by row, best first; metrics or problems by column.
-
-    `ends` are those of error bars: of one run its interval, of several one standard
-    deviation.
-    """
-
-    methods: tuple[str, ...]
-    columns: tuple[str, ...]
-    entries: Mapping[tuple[str, str], Entry]
-    notes: tuple[str, ...]
-    ends: Mapping[tuple[str, str], tuple[float, float]]
-    mean: Mapping[str, float]  # over the columns, if these are problems
-    rank: Mapping[str, float]
-
-    def mark(self, method: str, column: str) -> str:
-        """Return "best" or "second", where that says something."""
-        place = self.entries[method, column].place if len(self.methods) > 1 else 0
-        return ("", "best", "second")[place]
-
-    def runs(self, method: str) -> int:
-        """Return the number of independent runs of a method."""
-        return max(
-            (e.n for (m, _), e in self.entries.items() if m == method), default=0
-        )
-
-
-def board(study: Study, runs: Sequence[Run]) -> Board:
+def board(study: Study, runs: Sequence[Run]) -> Leaderboard:
     """Make the leaderboard of one problem: metrics by column, the headline first."""
     columns = _shown(study, {metric for run in runs for metric in run.values})
     made = stats.leaderboard(study.results(runs), columns)
-    ends = {}
-    for at, entry in made.entries.items():
-        own = [run.values[at[1]] for run in runs if run.method == at[0]]
-        if entry.spread is not None:
-            ends[at] = (entry.mean - entry.spread, entry.mean + entry.spread)
-        elif len(own) == 1 and own[0].low is not None and own[0].high is not None:
-            ends[at] = (own[0].low, own[0].high)
     sign = _sign(study, columns[0])
     first = {m: e.mean for (m, at), e in made.entries.items() if at == columns[0]}
     order = sorted(made.rows, key=lambda m: (m not in first, sign * first.get(m, 0), m))
     notes = tuple(note for note in made.notes if not note.startswith("Mean ranks"))
-    return Board(tuple(order), tuple(columns), made.entries, notes, ends, {}, {})
+    return replace(made, rows=tuple(order), notes=notes)
 
 
-def overview(study: Study, headline: str) -> Board:
+def overview(study: Study, headline: str) -> Leaderboard:
     """Put the headline metric of several problems side by side, the best first."""
     made = stats.leaderboard(study.results(), headline)
-    mean = {
-        row: fmean(e.mean for (method, _), e in made.entries.items() if method == row)
-        for row in made.rows
-    }
-    rank = {} if made.ranks is None else dict(made.ranks.mean)
-    n = {row: sum((row, one) in made.entries for one in made.columns) for row in mean}
+    rank = {} if made.ranks is None else made.ranks.mean
     sign = _sign(study, headline)
-    order = sorted(mean, key=lambda m: (-n[m], rank.get(m, 0), sign * mean[m], m))
-    return Board(tuple(order), made.columns, made.entries, made.notes, {}, mean, rank)
+
+    def place(method: str) -> tuple[float, ...]:
+        n = sum((method, one) in made.entries for one in made.columns)
+        return -n, rank.get(method, 0), sign * average(method, made)
+
+    order = sorted(made.rows, key=lambda method: (place(method), method))
+    return replace(made, rows=tuple(order))
+
+
+def average(method: str, made: Leaderboard) -> float:
+    """Return the mean over the columns of a leaderboard, if these are problems."""
+    return fmean(entry.mean for (m, _), entry in made.entries.items() if m == method)
+
+
+def n_runs(method: str, made: Leaderboard) -> int:
+    """Return the number of independent runs of a method."""
+    return max(entry.n for (m, _), entry in made.entries.items() if m == method)
+
+
+def ends(made: Leaderboard, runs: Sequence[Run]) -> dict[str, tuple[float, float]]:
+    """Return the ends of error bars in the first column, by method.
+
+    They are those of one standard deviation, or of the interval of a single run.
+    """
+    found, column = {}, made.columns[0]
+    for (method, at), entry in made.entries.items():
+        own = [run.values[at] for run in runs if run.method == method and at == column]
+        if own and entry.spread is not None:
+            found[method] = (entry.mean - entry.spread, entry.mean + entry.spread)
+        elif len(own) == 1 and own[0].low is not None and own[0].high is not None:
+            found[method] = (own[0].low, own[0].high)
+    return found
 
 
 def _sign(study: Study, metric: str) -> int:

@@ -3,6 +3,7 @@
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,9 @@ from openset import _check, _io, _optional
 from openset._version import __version__
 from openset.report import explorer, summary, views
 from openset.report.display import CSS, HERE, number_text, readable
-from openset.report.leaderboard import Board, board, overview
+from openset.report.leaderboard import average, board, n_runs, overview
 from openset.report.read import Study, read
+from openset.scores import Scores
 
 MOST_VIEWS = 6
 """Largest number of problems with figures."""
@@ -63,13 +65,9 @@ def write(
     path = Path(path)
     _check.ending("report.write", path, [".html", ".htm"])
     jinja2 = _optional.optional("jinja2", "report")  # before the data are read
-    study = read(
-        source,
-        threshold=threshold,
-        columns=columns,
-        unknown_label=unknown_label,
-        higher_is_unknown=higher_is_unknown,
-    )
+    how: Any = {"columns": columns, "unknown_label": unknown_label}
+    how["higher_is_unknown"] = higher_is_unknown
+    study = read(source, partial(Scores.load, **how), threshold)
     methods = list(dict.fromkeys(run.method for run in study.runs))
     for name in pin:
         _check.one_of("report", "pin", name, methods)
@@ -85,6 +83,7 @@ def write(
     )
     made.filters |= {"plain": readable, "number": number_text}
     made.filters |= {"label": study.label, "whisker": _whisker}
+    made.filters |= {"average": average, "n_runs": n_runs}
     # Trusted, and not escaped: our own files, and drawings, which escape names.
     trusted = _optional.optional("markupsafe", "report").Markup
     text = made.get_template("page.html.j2").render(
@@ -120,7 +119,7 @@ def _content(study: Study, pin: Sequence[str]) -> dict[str, Any]:
         "title": study.title,
         "headline": headline,
         "counts": summary.counts(study),
-        "sentences": summary.sentences(study, shown[0].board, whole, shown[0].tests),
+        "sentences": summary.sentences(study, shown[0], whole),
         "findings": found,
         "tally": {s: sum(one.status == s for one in found) for s in _ORDER},
         "cautions": summary.cautions(study.runs),
@@ -135,11 +134,10 @@ def _content(study: Study, pin: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _whisker(method: str, one: Board) -> str:
+def _whisker(method: str, view: views.View) -> str:
     """Draw mean and interval as an error bar, scaled to the first column."""
-    column = one.columns[0]
-    means = {m: e.mean for (m, c), e in one.entries.items() if c == column}
-    bars = {m: ends for (m, c), ends in one.ends.items() if c == column}
+    column, bars = view.board.columns[0], view.ends
+    means = {m: e.mean for (m, c), e in view.board.entries.items() if c == column}
     values = [*means.values(), *(end for ends in bars.values() for end in ends)]
     low, high = min(values), max(values)
     if high == low:

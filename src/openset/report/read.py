@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -127,11 +126,8 @@ class Study:
 
 def read(
     source: str | Path | Sequence[str | Path],
-    *,
+    load: Callable[[Path], Scores],
     threshold: float | None = None,
-    columns: Mapping[str, str] | None = None,
-    unknown_label: str | int | None = None,
-    higher_is_unknown: bool = False,
 ) -> Study:
     """Read a run folder, a folder of training or of scores, or files of scores."""
     given = [source] if isinstance(source, str | Path) else source
@@ -146,12 +142,6 @@ def read(
     if folders or not paths:
         got = f"{len(paths)} paths with {len(folders)} folders: {', '.join(folders)}"
         _check.fail("report", "source", "one folder, or files of scores", got)
-    load = partial(
-        Scores.load,
-        columns=columns,
-        unknown_label=unknown_label,
-        higher_is_unknown=higher_is_unknown,
-    )
     if is_one:
         run = _from_file(paths[0], paths[0].stem, load, threshold)
         return Study(title=paths[0].name, runs=(run,))

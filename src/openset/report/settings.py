@@ -67,17 +67,14 @@ def sensitivity(
     ]
     columns = as_columns(("name", "parameter", "mean", "spread", "n"), rows)
     places = np.unique(columns["parameter"])
-    # Parameters are often powers: draw their values at equal distances.
-    is_even = places.size < 3 or np.ptp(np.diff(places)) <= 1e-9 * np.ptp(places)
 
     def draw(axes: Any) -> None:
         for i, name in enumerate(by_name):
             mine = columns["name"] == str(name)
-            at = columns["parameter"][mine]
-            at = at if is_even else np.searchsorted(places, at)
+            # Parameters are often powers: they stand at equal distances.
+            at = np.searchsorted(places, columns["parameter"][mine])
             _points(axes, at, columns, mine, name, i)
-        if not is_even:
-            axes.set_xticks(range(places.size), [f"{value:g}" for value in places])
+        axes.set_xticks(range(places.size), [f"{value:g}" for value in places])
         label(axes, parameter, metric)
 
     header = ("name", parameter, "mean", "spread", "repeats")

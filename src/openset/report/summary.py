@@ -8,8 +8,10 @@ from typing import NamedTuple
 from openset import checks, stats
 from openset.checks import Finding
 from openset.report.display import readable
-from openset.report.leaderboard import Board, PairTests
+from openset.report.leaderboard import average
 from openset.report.read import Run, Study
+from openset.report.views import View
+from openset.stats import Leaderboard
 from openset.thresholds import Threshold
 from openset.thresholds import report as report_on
 
@@ -52,43 +54,41 @@ def _plural(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def sentences(
-    study: Study, board: Board, whole: Board | None, tests: PairTests | None
-) -> list[Sentence]:
+def sentences(study: Study, view: View, whole: Leaderboard | None) -> list[Sentence]:
     """Say who is best, whether the lead is significant, and what thresholds reach.
 
-    `board` is that of the only problem, or of the first; `whole` that of all of them.
+    `view` is that of the only problem, or of the first; `whole` is of all of them.
     """
+    board = view.board
     headline = board.columns[0]
     name = study.label(headline)
-    best = (board if whole is None else whole).methods[0]
+    best = (board if whole is None else whole).rows[0]
     if whole is not None:
-        place = f", mean rank {whole.rank[best]:.2f}" if best in whole.rank else ""
-        mean = f" is best: {whole.mean[best]:.4f} on average{place}."
+        place = f", mean rank {whole.ranks.mean[best]:.2f}" if whole.ranks else ""
+        mean = f" is best: {average(best, whole):.4f} on average{place}."
         over = f"Over {len(whole.columns)} problems, by {name}, "
         texts = [Sentence(over, best, mean)]
-    elif len(board.methods) == 1:
-        texts = [Sentence("", best, f" reaches {name} {_reached(board, best)}.")]
+    elif len(board.rows) == 1:
+        texts = [Sentence("", best, f" reaches {name} {_reached(view, best)}.")]
     else:
-        reached = f" is best with {_reached(board, best)}."
+        reached = f" is best with {_reached(view, best)}."
         texts = [Sentence(f"By {name}, ", best, reached)]
-        second = board.methods[1]
+        second = board.rows[1]
         if (second, headline) in board.entries:
-            reached = f" with {_reached(board, second)}."
+            reached = f" with {_reached(view, second)}."
             texts.append(Sentence("Next is ", second, reached))
     texts += _lead_over_runs(study, best, headline)
     if whole is None:
-        texts += _lead_on_samples(board, tests)
+        texts += _lead_on_samples(view)
     return [*texts, *_operation(study, best)]
 
 
-def _reached(board: Board, method: str) -> str:
-    at = method, board.columns[0]
-    entry = board.entries[at]
+def _reached(view: View, method: str) -> str:
+    entry = view.board.entries[method, view.board.columns[0]]
     if entry.spread is not None:
         return f"{entry.mean:.4f} ± {entry.spread:.4f} ({entry.n} runs)"
-    if at in board.ends:
-        low, high = board.ends[at]
+    if method in view.ends:
+        low, high = view.ends[method]
         return f"{entry.mean:.4f} (95 % interval {low:.4f} – {high:.4f})"
     return f"{entry.mean:.4f}"
 
@@ -113,10 +113,11 @@ def _lead_over_runs(study: Study, leader: str, headline: str) -> Iterable[Senten
         yield Sentence(f"The lead over {others} is significant {how}.")
 
 
-def _lead_on_samples(board: Board, tests: PairTests | None) -> Iterable[Sentence]:
+def _lead_on_samples(view: View) -> Iterable[Sentence]:
     """Say what the test of the two best on the same samples found."""
-    for a, b, difference, low, high, p_value, _ in tests.brief.rows if tests else ():
-        if (a, b) == board.methods[:2] and difference > 0:
+    tests = view.tests.brief.rows if view.tests else ()
+    for a, b, difference, low, high, p_value, _ in tests:
+        if (a, b) == view.board.rows[:2] and difference > 0:
             verdict = "" if p_value < 0.05 else ": not significant"
             ends = f"{low:+.4f} to {high:+.4f}".replace("-", "\N{MINUS SIGN}")
             yield Sentence(

@@ -1,6 +1,6 @@
 """Figures of one problem, and of training, with their explanations."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -10,9 +10,10 @@ from openset.metrics import get, osa_optimum
 from openset.metrics.counts import ALPHA
 from openset.report import curves, decisions, histograms, operating, settings
 from openset.report.display import Display, number_text, readable
-from openset.report.leaderboard import Board, PairTests, pair_tests
+from openset.report.leaderboard import PairTests, ends, pair_tests
 from openset.report.read import Run, Study
 from openset.scores import Scores
+from openset.stats import Leaderboard
 
 MOST_METHODS = 5
 """Largest number of methods in one figure."""
@@ -42,7 +43,8 @@ class View(NamedTuple):
     """Leaderboard, figures, matrix and tests of one problem."""
 
     protocol: str
-    board: Board
+    board: Leaderboard
+    ends: Mapping[str, tuple[float, float]]
     figures: Sequence[Figure] = ()
     about: str = ""
     matrix: Figure | None = None
@@ -55,10 +57,10 @@ def has_both(scores: Scores) -> bool:
     return scores.n_known > 0 and scores.n_unknown > 0
 
 
-def chosen(runs: Sequence[Run], one: Board, pin: Sequence[str]) -> list[Run]:
+def chosen(runs: Sequence[Run], one: Leaderboard, pin: Sequence[str]) -> list[Run]:
     """Choose methods for the figures, and the first repeat that most of them have."""
-    pinned = [name for name in one.methods if name in pin]
-    others = [name for name in one.methods if name not in pin]
+    pinned = [name for name in one.rows if name in pin]
+    others = [name for name in one.rows if name not in pin]
     shown = {*pinned, *others[: max(MOST_METHODS - len(pinned), 0)]}
     repeats: dict[tuple[str, int, int, int], dict[str, Run]] = {}
     for run in runs:
@@ -67,13 +69,13 @@ def chosen(runs: Sequence[Run], one: Board, pin: Sequence[str]) -> list[Run]:
     if not repeats:
         return []
     best = min(repeats, key=lambda repeat: (-len(repeats[repeat]), repeat))
-    return [repeats[best][name] for name in one.methods if name in repeats[best]]
+    return [repeats[best][name] for name in one.rows if name in repeats[best]]
 
 
-def view(protocol: str, one: Board, pairs: Pairs, runs: Sequence[Run]) -> View:
+def view(protocol: str, one: Leaderboard, pairs: Pairs, runs: Sequence[Run]) -> View:
     """Draw the figures of one problem; `pairs` are in the order to show."""
     if not pairs:
-        return View(protocol, one)
+        return View(protocol, one, ends(one, runs))
     first, scores = pairs[0]
     threshold, at = first.cut, "at the threshold in use"
     if threshold is None:
@@ -93,11 +95,12 @@ def view(protocol: str, one: Board, pairs: Pairs, runs: Sequence[Run]) -> View:
             "; OSCR, ROC and risk over coverage are means over repeats, the other "
             f"figures are of repeat {first.repeat}, seed {first.seed}"
         )
-    if len(one.methods) > len(pairs):
-        about += f"; {len(pairs)} of {len(one.methods)} methods"
+    if len(one.rows) > len(pairs):
+        about += f"; {len(pairs)} of {len(one.rows)} methods"
     return View(
         protocol,
         one,
+        ends(one, runs),
         list(_figures(pairs, runs, threshold, at)),
         about,
         Figure(matrix, f"{at}. {_MATRIX}"),

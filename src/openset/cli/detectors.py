@@ -6,6 +6,7 @@ import openset
 from openset.cli.options import Json
 from openset.cli.terminal import print_json, say, table
 
+FACTS = ("score_scale", "fit_cost", "score_cost", "paper")
 INPUTS = {"logits": "L", "features": "F", "labels": "y", "head": "H"}
 
 
@@ -34,11 +35,8 @@ def command(as_json: Json = False) -> None:
                 "options": openset.detectors.options(name),
                 "fit_needs": sorted(kind.fit_needs),
                 "score_needs": sorted(kind.score_needs),
-                "score_scale": kind.score_scale,
-                "fit_cost": kind.fit_cost,
-                "score_cost": kind.score_cost,
-                "paper": kind.paper,
             }
+            | {fact: getattr(kind, fact) for fact in FACTS}
         )
     if as_json:
         print_json(records)

@@ -58,31 +58,26 @@ def listed(as_json: Json = False) -> None:
         openset protocols list
         openset protocols list --json
     """
-    published, records, rows = openset.protocols.published, [], []
+    published, records = openset.protocols.published, []
+    rows: dict[tuple[Any, ...], dict[str, Any]] = {}  # splits of one size share a row
+    names = ("n_known", "n_unknown", "openness", "hash")
     for name in openset.protocols.names():
-        splits = openset.protocols.splits(name)
-        each = tuple(published(name, split) for split in splits)
-        n_distinct = openset.protocols.Draws(each).n_distinct
-        of_splits = [*map(_summary, splits, each)]
-        records.append({"name": name, "n_distinct": n_distinct, "splits": of_splits})
-        alike: dict[tuple[Any, ...], list[Any]] = {}  # splits of one size share a row
-        for split, one in zip(splits, each, strict=True):
-            size = (one.n_known, one.n_unknown, f"{one.openness:.3f}")
-            alike.setdefault(size, []).append(split)
-        for (n_known, n_unknown, openness), of in alike.items():
-            row = {"name": name, "splits": of, "known": n_known, "unknown": n_unknown}
-            distinct = f"{n_distinct} of {len(each)}"
-            rows.append(row | {"openness": openness, "distinct": distinct})
+        each = {one: published(name, one) for one in openset.protocols.splits(name)}
+        n_distinct = openset.protocols.Draws(tuple(each.values())).n_distinct
+        record: dict[str, Any] = {"name": name, "n_distinct": n_distinct, "splits": []}
+        records.append(record)
+        for split, one in each.items():
+            about = {key: getattr(one, key) for key in names}
+            record["splits"].append({"split": split} | about)
+            row = {"name": name, "splits": [], "known": one.n_known}
+            row |= {"unknown": one.n_unknown, "openness": f"{one.openness:.3f}"}
+            row |= {"distinct": f"{n_distinct} of {len(each)}"}
+            rows.setdefault(tuple(map(str, row.values())), row)["splits"].append(split)
     if as_json:
         print_json(records)
         return
-    table(rows, "Published protocols")
+    table(rows.values(), "Published protocols")
     say("Show one: openset protocols show NAME SPLIT", style="dim")
-
-
-def _summary(split: int | str, one: Any) -> dict[str, Any]:
-    names = "n_known", "n_unknown", "openness", "hash"
-    return {"split": split, **{name: getattr(one, name) for name in names}}
 
 
 @app.command(cls=Command)

@@ -1,9 +1,8 @@
 """`openset score`."""
 
 import tempfile
-from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -17,10 +16,7 @@ from openset.cli.options import (
     refuse,
     run_shards,
 )
-from openset.cli.terminal import ERR, say
-
-# What one detector cannot do with these data may be right for another.
-FAILURES = (ValueError, TypeError, ArithmeticError, MemoryError)
+from openset.cli.terminal import say
 
 
 def command(
@@ -33,10 +29,8 @@ def command(
 ) -> None:
     """Fit detectors on training outputs and score test outputs.
 
-    If a detector of several cannot be fitted or scored, the others are, the reason is
-    printed, and the exit code is 1. For a folder of shards, --out gets one file per
-    shard and detector, as soon as the shard is finished; run the same command again to
-    continue.
+    For a folder of shards, --out gets one file per shard and detector, as soon as the
+    shard is finished; run the same command again to continue.
 
         openset score -d energy test.npz --out scores.npz
         openset score -d msp -d postmax -d knn:k=20 --train train.npz test.npz -o out/
@@ -62,55 +56,30 @@ def command(
     same = len({stem.lower() for stem in stems.values()}) < len(stems)
     refuse(same, f"two detectors would write one file: {', '.join(stems)}")
     keep_inputs(Path(out) if is_file else None, test, train)
-    training = openset.Outputs.load(train) if train else None
-    fitted, failed = _each(recipes, train, lambda text: recipes[text].fit(training))
-    if of_shards and not failed:  # else the folder could not be continued with all
+    with _io.naming(Path(train or "")):
+        training = openset.Outputs.load(train) if train else None
+        fitted = {text: one.fit(training) for text, one in recipes.items()}
+    if of_shards:
         with tempfile.TemporaryDirectory(prefix="openset-fitted-") as folder:
             place = Path(folder if _io.is_url(out) else f"{out}/fitted").resolve()
             saved = [
                 (stems[text], one.save(place / f"{stems[text]}.npz"))
                 for text, one in fitted.items()
             ]
-            kinds = [type(one) for one in recipes.values()]
-            own = [kind for kind in kinds if not _plugins.is_built_in(kind)]
+            own = [
+                k for k in map(type, recipes.values()) if not _plugins.is_built_in(k)
+            ]
             plugins = tuple(map(_plugins.reference, own))
             job = openset.shards.Score(tuple(saved), plugins=plugins)
             run_shards(job, test, out, jobs=jobs, backend=backend)
-    elif fitted and not of_shards:
-        outputs, score_all = openset.Outputs.load(test), openset.detectors.score_all
-        try:
-            scores = score_all(fitted, outputs, progress=True)
-        except FAILURES:  # of one of them: each in a pass of its own
-            scores, unscored = _each(
-                fitted, test, lambda one: score_all({one: fitted[one]}, outputs)[one]
-            )
-            failed |= unscored
-        for text, one in scores.items():
-            path = one.save(Path(out) if is_file else Path(out, f"{stems[text]}.npz"))
-            counts = f"{one.n_known} known and {one.n_unknown} unknown samples"
-            say(f"{text}: {counts} → {path}")
-    for text, error in failed.items():
-        say(f"failed: {text}: {error}", style="red", to=ERR)
-    if failed:
-        raise typer.Exit(1)
-
-
-def _each(
-    texts: Iterable[str], file: str | Path | None, do: Callable[[str], Any]
-) -> tuple[dict[str, Any], dict[str, Exception]]:
-    """Do something for each; return results, and the errors if there are several."""
-    found: dict[str, Any] = {}
-    failed: dict[str, Exception] = {}
-    texts = list(texts)
-    for text in texts:
-        try:
-            with _io.naming(Path(file or "")):
-                found[text] = do(text)
-        except FAILURES as error:
-            if len(texts) == 1:
-                raise
-            failed[text] = error
-    return found, failed
+        return
+    with _io.naming(Path(test)):
+        outputs = openset.Outputs.load(test)
+        scores = openset.detectors.score_all(fitted, outputs, progress=True)
+    for text, one in scores.items():
+        path = one.save(Path(out) if is_file else Path(out, f"{stems[text]}.npz"))
+        counts = f"{one.n_known} known and {one.n_unknown} unknown samples"
+        say(f"{text}: {counts} → {path}")
 
 
 def _plain(text: str) -> str:

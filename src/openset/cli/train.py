@@ -228,12 +228,10 @@ def _print_done(title: str, keys: list[tuple[str, int]], done: list[Any]) -> Non
         for name, of in (("mean", statistics.mean), ("sd", statistics.stdev)):
             rows.append({"run": name} | {k: of(r[k] for r in found) for k in found[0]})
     table(rows, f"{title}, test part, last epoch")
-    problems: dict[str, list[str]] = {}
-    for (split, _), one in zip(keys, done, strict=True):
-        problem = one.spec["protocol"]
-        classes = str((sorted(problem["known"]), sorted(problem["unknown"])))
-        problems.setdefault(classes, []).append(split)
-    for splits in map(dict.fromkeys, problems.values()):
+    protocols = openset.protocols
+    each = [protocols.Protocol.from_dict(one.spec["protocol"]) for one in done]
+    for places in protocols.Draws(each).duplicates:
+        splits = dict.fromkeys(keys[i][0] for i in places)
         if len(splits) > 1:
             same = f"Splits {', '.join(splits)} are the same problem"
             warn(f"{same}: the standard deviation over splits is too small")

@@ -8,13 +8,12 @@ import pytest
 
 from openset import Scores, evaluate, metrics, report, thresholds
 from tests.report.studies import cell, scores, write_study
-from tests.waiting import PATIENCE
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="drives a browser")
 pytest.importorskip("jinja2", reason="the extra report")
 from selenium.webdriver.common.by import By  # noqa: E402  # after the guard
 from selenium.webdriver.common.keys import Keys  # noqa: E402
-from selenium.webdriver.support.ui import Select, WebDriverWait  # noqa: E402
+from selenium.webdriver.support.ui import Select  # noqa: E402
 
 from tests.browser import (  # noqa: E402
     look_in_all_sizes,
@@ -374,18 +373,6 @@ def test_every_field_has_a_name_for_those_who_cannot_see(browser, lone):
     assert (
         page.find("x-slider").get_attribute("aria-valuetext").startswith("0.917: CCR")
     )
-
-
-def test_ten_to_the_fifth_samples_are_moved_through_at_once(browser, tmp_path):
-    one = scores(9, 100_000)
-    one.save(tmp_path / "big.npz")
-    path = report.write(tmp_path / "big.npz", tmp_path / "big.html")
-    assert path.stat().st_size < 8_000_000
-    page = Page(browser, path)
-    WebDriverWait(browser, PATIENCE).until(lambda _: page.numbers()["ccr"] != "–")
-    for at in (900, 100, 555):
-        page.slide("x-slider", at)
-        assert page.numbers() == expected(one, page.threshold())
 
 
 _CLIPPED = """

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from openset import Scores, UndefinedMetricError, metrics, report, thresholds
+from openset import metrics, report, thresholds
 from tests.report.studies import scores
 
 
@@ -107,27 +107,3 @@ def test_the_dot_of_a_metric_is_its_best_threshold(alpha):
     assert value == pytest.approx(metrics.osa(one, threshold, alpha=alpha))
     assert at == pytest.approx(metrics.urr(one, threshold))
     assert ("share of known" in name) == (alpha == "counts")
-
-
-KNOWN = Scores(labels=[0, 1], predicted=[0, 1], known=[1.0, 2.0])
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda: report.oscr([1, 2, 3]), TypeError, r"oscr: scores must be Scores"),
-        (lambda: report.oscr({}), TypeError, "one or several by name, got none"),
-        (lambda: report.oscr({"a": []}), TypeError, r"report\.oscr: scores"),
-        (lambda: report.roc([scores(1), "x"]), TypeError, "scores must be Scores"),
-        (lambda: report.roc(KNOWN), UndefinedMetricError, "without unknown"),
-        (lambda: report.osa_over_urr(KNOWN), UndefinedMetricError, "without unknown"),
-        (
-            lambda: report.metric_against_unknown_tpr(scores(1), metrics=["x"]),
-            ValueError,
-            "metrics must be one of",
-        ),
-    ],
-)
-def test_what_has_no_curve_is_refused(call, error, words):
-    with pytest.raises(error, match=words):
-        call()

@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-from openset import Outputs, Scores, UndefinedMetricError, metrics, report
+from openset import Outputs, Scores, metrics, report
 from tests.property.strategies import scores_and_threshold
 from tests.report.studies import scores
-from tests.report.test_display import TWO
 
 
 def test_histograms_add_up_to_one_whatever_the_scores():
@@ -94,24 +93,3 @@ def test_the_matrix_shows_classes_with_errors_that_occur():
     assert {"3", "8", "21", "17 other classes", "unknown"} <= set(header)
     assert sum(sum(row[1:]) for row in rows) == len(one)
     assert len(shown.columns["count"]) == (n + 1) ** 2
-
-
-ONE_SET = "scores must be Scores, got dict"
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "words"),
-    [
-        (lambda: report.histogram(TWO), TypeError, f"histogram: {ONE_SET}"),
-        (lambda: report.per_class_rejection(TWO, 1.0), TypeError, ONE_SET),
-        (lambda: report.confusion_matrix(TWO, 1.0), TypeError, ONE_SET),
-        (
-            lambda: report.histogram(scores(1).take(scores(1).labels >= 0)),
-            UndefinedMetricError,
-            "histogram: undefined without unknown",
-        ),
-    ],
-)
-def test_what_cannot_be_shown_is_refused(call, error, words):
-    with pytest.raises(error, match=words):
-        call()

@@ -135,10 +135,38 @@ def test_thousands_of_points_make_a_small_drawing():
     assert len(report.oscr(scores(1, 20_000)).svg()) < 20_000
 
 
-def test_sizes_are_checked_and_dots_per_inch_are_kept(tmp_path):
+def test_dots_per_inch_are_kept(tmp_path):
     SHOWN["log"].plot(tmp_path / "a.png", width=3, height=2, dpi=50)
     head = (tmp_path / "a.png").read_bytes()[16:24]  # width and height of a PNG
     assert (int.from_bytes(head[:4]), int.from_bytes(head[4:])) == (150, 100)
-    for name in ("width", "height", "dpi"):
-        with pytest.raises(ValueError, match=rf"Display\.plot: {name} must be"):
-            SHOWN["log"].plot(**{name: 0})
+
+
+ONE, KNOWN = scores(1), scores(1).take(scores(1).labels >= 0)
+RUNS = {"a": [[{"m": 0.5}]]}
+REFUSED = [
+    (lambda: report.oscr([1, 2, 3]), r"report\.oscr: scores must be Scores"),
+    (lambda: report.oscr({}), "one or several by name, got none"),
+    (lambda: report.oscr({"a": []}), r"report\.oscr: scores"),
+    (lambda: report.roc([ONE, "x"]), r"report\.roc: scores must be Scores"),
+    (lambda: report.roc(KNOWN), r"report\.roc: undefined without unknown"),
+    (lambda: report.osa_over_urr(KNOWN), "osa_over_urr: undefined without unknown"),
+    (lambda: report.metric_against_unknown_tpr(ONE, metrics=["x"]), "metrics must be"),
+    (lambda: report.histogram(TWO), "histogram: scores must be Scores, got dict"),
+    (lambda: report.histogram(KNOWN), "histogram: undefined without unknown"),
+    (lambda: report.per_class_rejection(TWO, 1.0), "scores must be Scores, got dict"),
+    (lambda: report.confusion_matrix(TWO, 1.0), "scores must be Scores, got dict"),
+    (lambda: report.learning_curves({}), "runs must be non-empty"),
+    (lambda: report.learning_curves(RUNS, metrics=["x"]), "metrics must be one of 'm'"),
+    (lambda: report.sensitivity({1: []}), "values must be finite numbers"),
+    (lambda: report.critical_difference(None), "must be a leaderboard with ranks"),
+    *(
+        (lambda name=name: SHOWN["log"].plot(**{name: 0}), rf"plot: {name} must be")
+        for name in ("width", "height", "dpi")
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "words"), REFUSED)
+def test_what_cannot_be_shown_is_refused(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()

@@ -1,12 +1,9 @@
 """What is packed for the explorer; test_browser.py drives it."""
 
-import numpy as np
 import pytest
 
-from openset import metrics
 from openset.report import explorer
 from openset.report.read import Run, Value
-from openset.scores import Scores
 from tests.report.studies import render, scores
 
 RUN = Run(method="a", values={})
@@ -33,15 +30,6 @@ def test_decisions_by_a_rule_are_known(values, threshold, is_by_rule):
     run = Run(method="a", values=values, threshold=threshold)
     (packed,) = explorer.pack([(run, scores(1))]).cells
     assert packed["by_rule"] is is_by_rule
-
-
-def test_it_starts_at_the_exact_oracle():
-    rng = np.random.default_rng(0)
-    labels = np.repeat([0, -1], [20, 9980])  # the share of known samples rounds to 0
-    known = rng.normal(size=10_000) + 6 * (labels >= 0)
-    rare = Scores(labels=labels, predicted=np.zeros(10_000, int), known=known)
-    (packed,) = explorer.pack([(RUN, rare)]).cells
-    assert float(packed["best"]) == metrics.osa_optimum(rare).threshold
 
 
 def test_many_samples_make_a_page_of_a_few_megabytes_that_says_so(

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import Scores, datasets, evaluate, metrics, protocols, stats
+from openset import Scores, datasets, evaluate, metrics, protocols, report, stats
 from openset.cli import app
-from tests.report.studies import Reader, render, scores
+from openset.runs import Cell
+from tests.report.studies import Reader, render, scores, write_study
 
 pytest.importorskip("jinja2", reason="the extra report")
 
@@ -81,14 +82,6 @@ def test_files_are_detectors_and_pairs_are_tested_by_ids(files, tmp_path):
     assert '<li class="finding">' not in page.source
 
 
-def test_names_come_from_patterns_files_and_folders(files, tmp_path):
-    page = render([tmp_path / "{name}n.csv", files[0]], **READ)
-    assert "<h1>energy, odi</h1>" in page.source
-    named = [write(tmp_path / n / "scores.csv", 2.0, seed=k)
-             for k, n in enumerate(("msp", "knn"))]  # fmt: skip
-    assert "<h1>msp, knn</h1>" in render(named, **READ).source
-
-
 def test_files_of_other_samples_or_repeats_are_not_tested(tmp_path):
     within = np.arange(300)
     within[:180:2] = within[:180:2][::-1]  # the labels of all rows stay
@@ -108,30 +101,42 @@ def test_files_of_other_samples_or_repeats_are_not_tested(tmp_path):
     assert "2 runs of each" in page.text
 
 
+@pytest.fixture(scope="module")
+def wrong(tmp_path_factory):
+    """Write what cannot be on one page."""
+    folder = tmp_path_factory.mktemp("wrong")
+    write(folder / "energy.csv", 1.0, seed=1)
+    write(folder / "short.csv", 2.0, seed=4, n=250)
+    write_study(folder / "study", protocols=("digits",), seeds=1)
+    key = {"protocol": "p", "model": "m", "method": "", "detector": "d", "seed": 0}
+    Cell(key=key, rows=[]).save(folder / "bare")
+    (folder / "empty").mkdir()
+    scores(1).take(~scores(1).is_unknown).save(folder / "known.npz")
+    return folder
+
+
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("names", "options", "said"),
     [
-        ("energy.csv energy.csv", "SCORES must be two or more different files"),
-        ("energy.csv ./x/../energy.csv", "must be two or more different files"),
-        ("energy.csv nowhere.csv", "no such file: nowhere.csv"),
-        ("energy.csv x", "must be one folder, or files of scores, got 2 paths with"),
-        ("energy.csv odin.csv --threshold 1", "threshold must be given with one"),
-        ("energy.csv short.csv", "short.csv must be of the same samples as energy.csv"),
-        ("energy.csv short.csv", "50 missing ids"),
+        ([], {}, "source must be one folder, or files of scores, got 0 paths"),
+        (["nowhere"], {}, "[nN]o such file.* .*nowhere"),
+        (["empty"], {}, "must be a run folder of openset bench with finished cells"),
+        (["bare"], {}, "must be a run folder of openset bench with finished cells"),
+        (["study"], {"threshold": 1.0}, "threshold must be given with one file"),
+        (["study"], {"path": "page.txt"}, "ending of page.txt must be one of"),
+        (["study"], {"pin": ["x"]}, "report: pin must be one of 'openauc"),
+        (["known.npz"], {"threshold": "x"}, "undefined without unknown samples"),
+        (["energy.csv"] * 2, READ, "SCORES must be two or more different files"),
+        (["energy.csv", "bare"], READ, "files of scores, got 2 paths with 1 folders"),
+        (["energy.csv", "short.csv"], READ, "same samples as .*, got 50 missing ids"),
+        (["energy.csv", "short.csv"], {"threshold": 1}, "given with one file"),
     ],
 )
-def test_what_cannot_be_on_one_page_is_refused(words, said, files, tmp_path):
-    (tmp_path / "x").mkdir()
-    write(tmp_path / "short.csv", 2.0, seed=4, n=250)
-    done = run(*words.split(), *FOREIGN)
-    assert done.exit_code != 0
-    assert said in str(done.exception)
-    assert not (tmp_path / "report.html").exists()
-
-
-def test_a_list_of_nothing_is_refused():
-    with pytest.raises(ValueError, match="source must be one folder, or files of"):
-        render([])
+def test_what_cannot_be_on_a_page_is_refused(wrong, tmp_path, names, options, said):
+    path = tmp_path / options.get("path", "page.html")
+    with pytest.raises((ValueError, OSError), match=said):
+        report.write([wrong / name for name in names], **{**options, "path": path})
+    assert not path.exists()
 
 
 def test_the_folder_that_openset_score_wrote_is_enough(tmp_path):

@@ -15,8 +15,6 @@ def test_learning_curves_are_means_over_runs():
     runs["b"] = [[{"m": 0.0, "n": 3.0}]]  # what only one method has is shown of it
     frame = report.learning_curves(runs, metrics=["n"]).to_frame()
     assert frame[["name", "mean"]].to_numpy().tolist() == [["b", 3.0]]
-    with pytest.raises(ValueError, match="metrics must be one of 'm', 'n'"):
-        report.learning_curves(runs, metrics=["other"])
 
 
 def test_powers_stand_at_equal_distances():
@@ -48,5 +46,3 @@ def test_the_diagram_joins_what_does_not_differ():
         for other in ranks.mean:
             alike = any({name, other} <= set(group) for group in ranks.alike)
             assert (other in text) == (alike and other != name)
-    with pytest.raises(ValueError, match="ranks must be a leaderboard with ranks"):
-        report.critical_difference(None)

@@ -230,7 +230,7 @@ def _print_done(title: str, keys: list[tuple[str, int]], done: list[Any]) -> Non
     table(rows, f"{title}, test part, last epoch")
     protocols = openset.protocols
     each = [protocols.Protocol.from_dict(one.spec["protocol"]) for one in done]
-    for places in protocols.Draws(each).duplicates:
+    for places in protocols.Draws(tuple(each)).duplicates:
         splits = dict.fromkeys(keys[i][0] for i in places)
         if len(splits) > 1:
             same = f"Splits {', '.join(splits)} are the same problem"

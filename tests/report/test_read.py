@@ -119,7 +119,7 @@ def wrong(tmp_path_factory):
     ("names", "options", "said"),
     [
         ([], {}, "source must be one folder, or files of scores, got 0 paths"),
-        (["nowhere"], {}, "No such file or directory: .*nowhere"),
+        (["nowhere"], {}, "no such file: .*nowhere"),
         (["empty"], {}, "must be a run folder of openset bench with finished cells"),
         (["bare"], {}, "must be a run folder of openset bench with finished cells"),
         (["study"], {"threshold": 1.0}, "threshold must be given with one file"),

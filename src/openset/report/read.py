@@ -132,9 +132,6 @@ def read(
     """Read a run folder, a folder of training or of scores, or files of scores."""
     given = [source] if isinstance(source, str | Path) else source
     paths = [Path(one) for one in given]
-    for path in paths:
-        if not score_files.is_pattern(path):
-            path.stat()  # raises, if there is nothing
     folders = [str(path) for path in paths if path.is_dir()]
     is_one = len(paths) == 1 and not score_files.is_pattern(paths[0])
     if threshold is not None and (folders or not is_one):

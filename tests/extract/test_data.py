@@ -191,7 +191,7 @@ def test_nan_of_the_network_from_a_fine_image_is_named_or_kept(tmp_path):
     folder = write(tmp_path, GOOD | grey)
     with pytest.raises(InvalidSamplesError) as said:
         extract.run(network(), folder, **HOW)
-    assert said.value.__notes__[0].startswith("05-grey.png: to keep such samples")
+    assert "invalid='keep'" in said.value.__notes__[0]
     found = extract.run(network(), folder, invalid="keep", **HOW)
     assert found.ids[found.is_invalid].tolist() == list(grey)
 
@@ -218,11 +218,11 @@ def test_shards_with_samples_that_would_be_lost_are_refused(tmp_path):
     good = tar_of(tmp_path / "good.tar", MEMBERS).read_bytes()
     twice = [("a.png", A), ("a.seg.png", B)]
     cases = {
-        "after 2 members": (
+        "after 2 files": (
             *(good[: SECOND + 100], good[:SECOND]),
             good[:SECOND] + b"?" + good[SECOND + 1 :],
         ),
-        "cut off or damaged after 4 members": (good + good,),
+        "cut off or damaged after 4 files": (good + good,),
         "2 images of 1 samples": (twice,),
         "got b.gif. Convert it": ([("a.png", A), ("b.gif", B)],),
         "got 0 images": ([("a.cls", b"0")],),
@@ -244,11 +244,8 @@ def test_shards_with_samples_that_would_be_lost_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("data", "options", "words"),
     [
-        ("photos/trian", {}, "photos/trian, and there is no such file or folder"),
-        ("C:\\data\\x", {}, "and there is no such file or folder"),
-        ("phtos", {}, "openset datasets lists the names of data sets"),
+        ("photos/trian", {}, "'photos/trian', and there is no"),
         ("cifr10", {}, "Did you mean 'cifar10'?"),
-        ("both", {}, "both (01.png, class/)"),
         ("empty.npy", {}, "empty.npy"),
         ("text.npy", {}, "text.npy"),
         ("digits", {"part": "tset"}, "part must be"),
@@ -258,12 +255,10 @@ def test_shards_with_samples_that_would_be_lost_are_refused(tmp_path):
         ("plain", {"image_list": "l.txt"}, "labels must be below 4"),
         ("plain", {"image_list": "missing.txt"}, "plain without 1 of them"),
         ("plain", {"invalid": "drop"}, "invalid must be one of"),
-        ("plain", {"out": "o.npz"}, "or none for a folder"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path, monkeypatch, data, options, words):
     monkeypatch.chdir(tmp_path)
-    write(tmp_path / "both", {"class/00.png": GOOD["00.png"], "01.png": b""})
     write(tmp_path / "plain", GOOD)
     write(tmp_path, {"empty.npy": b"", "text.npy": b"no array"})
     np.save("array.npy", PIXELS)

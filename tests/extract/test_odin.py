@@ -83,8 +83,8 @@ TOKENS = nn.Sequential(nn.Embedding(9, 4), nn.Flatten(), nn.Linear(8, 2))
         ),
         (lambda: Odin(temperature=0), "temperature must be a number"),
         (lambda: Odin(epsilon=-1), "epsilon must be a number"),
-        (lambda: Odin.of("odin:epsilon"), "step must be that of ODIN"),
-        (lambda: Odin.of("odin:length=1"), "step must be that of ODIN"),
+        (lambda: Odin.of("odin:epsilon"), "length 1; 2 is required"),
+        (lambda: Odin.of("odin:length=1"), "unexpected keyword argument 'length'"),
         (lambda: Odin.of("layered:epsilon=1"), "step must be that of ODIN"),
     ],
 )

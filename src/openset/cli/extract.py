@@ -125,11 +125,8 @@ def command(
         run_shards(job, found, out, jobs=jobs, backend=backend)
         return
     refuse(Path(out).suffix not in {"", ".npz"}, "--out must be .npz, or a folder")
-    openset.extract.check_data(data)  # before the network is loaded
     chosen = None if image_list is None else _list(image_list)
     opened = openset.extract.load(network, **how)
-    if opened.note:
-        warn(f"{opened.name}: {opened.note}")
     if fit_head:
         opened = opened.without_head()
     outputs = openset.extract.run(

@@ -57,8 +57,7 @@ pixels
 weights
     For timm: a file of weights (.safetensors, .pth; default: the published ones).
 head
-    Last layer to use, from a file (.npz, .safetensors, .pth) such as openset extract
-    --fit-head writes.
+    Last layer to use, from a file (.npz) that openset extract --fit-head writes.
 """
 
 import inspect

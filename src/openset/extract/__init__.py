@@ -9,7 +9,6 @@ extract`` does. :func:`extract` takes a torch module and a loader of batches.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from openset.extract.data import check_data as check_data
 from openset.extract.data import run
 from openset.extract.linear_head import LinearHead
 from openset.extract.load import load

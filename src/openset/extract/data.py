@@ -3,13 +3,11 @@
 import tarfile
 import tempfile
 import textwrap
-from dataclasses import replace
 from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from typing import Any
 from unicodedata import normalize
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openset import _check, _io, datasets
 from openset._types import UNKNOWN, ArtefactError, InvalidSamplesError
@@ -27,16 +25,6 @@ from openset.outputs import Outputs
 
 _CALLER = "extract.run"
 _LONGEST = 80  # characters of a text
-
-
-class Samples(NamedTuple):
-    """Inputs, labels that index the known classes, and where they come from."""
-
-    inputs: Any
-    labels: NDArray[np.int64] | None = None
-    groups: Any = None
-    ids: list[str] | None = None
-    classes: tuple[str, ...] = ()
 
 
 def run(
@@ -76,7 +64,6 @@ def run(
     >>> from openset import extract
     >>> extract.run("runs/openauc", "svhn", part="test")  # doctest: +SKIP
     """
-    check_data(str(data))
     opened = network if isinstance(network, Network) else load(network)
     path = Path(data)
     with tempfile.TemporaryDirectory(prefix="openset-") as folder:
@@ -86,69 +73,42 @@ def run(
             found = _unpacked(path, Path(folder), opened)
         else:
             found = _unlabelled(path) or _of_data_set(data, part, root, opened)
-        if part and (found.labels is None or image_list is not None):
+        if part and ("labels" not in found or image_list is not None):
             _check.fail(_CALLER, "part", "left out for data without parts", repr(part))
-        if opened.embeds and not opened.classes:
-            opened = replace(opened, classes=found.classes)
-        ids = found.ids or _names_of(found.inputs, path)
-        about = {"labels": found.labels, "groups": found.groups, "ids": ids}
+        found = {"ids": _names_of(found["inputs"], path), **found}
         try:
-            return opened.apply(found.inputs, **about, **how)
+            return opened.apply(**found, **how)
         except (DamagedImageError, InvalidSamplesError) as error:
-            rows = getattr(error, "rows", ())
-            name = f"{ids[rows[0]]}: " if ids is not None and rows else ""
-            remedy = "to keep such samples as rows of NaN, use invalid='keep'"
-            error.add_note(f"{name}{remedy} (--invalid keep)")
+            error.add_note("to keep such samples as rows of NaN: invalid='keep'")
             raise
-
-
-def check_data(data: str) -> None:
-    """Refuse a path that leads nowhere before a network is loaded or downloaded."""
-    if not (datasets.is_name(data) or Path(data).exists()):
-        remedy = _check.near(data, datasets.names())
-        remedy = remedy or "openset datasets lists the names of data sets"
-        rule = "a file, a folder or the name of a data set"
-        got = f"{data}, and there is no such file or folder"
-        _check.fail(_CALLER, "data", rule, got, remedy, FileNotFoundError)
 
 
 def _listed(
     given: ImageList | str | Path, folder: str | Path, network: Network
-) -> Samples:
+) -> dict[str, Any]:
     found = given if isinstance(given, ImageList) else image_lists.read(given)
-    classes = network.classes
-    if network.embeds and not classes:
-        classes = tuple(map(str, range(found.labels.max() + 1)))
-    names = dict(enumerate(classes)) | {UNKNOWN: Path(found.name).stem}
-    groups = np.array([names.get(one, str(one)) for one in found.labels.tolist()])
-    return Samples(found.files(folder), found.labels, groups, classes=classes)
+    names = dict(enumerate(network.classes)) | {UNKNOWN: Path(found.name).stem}
+    groups = [names.get(one, str(one)) for one in found.labels.tolist()]
+    return {"inputs": found.files(folder), "labels": found.labels, "groups": groups}
 
 
-def _unlabelled(path: Path) -> Samples | None:
-    """Return unlabelled samples; None if the data have labels."""
+def _unlabelled(path: Path) -> dict[str, Any]:
+    """Return unlabelled samples; none if the data have labels."""
     if path.suffix == ".npy":
         with _io.naming(path):
-            return Samples(np.load(path, allow_pickle=False))
+            return {"inputs": np.load(path, allow_pickle=False)}
     if path.suffix == ".txt":
         lines = path.read_text("utf-8").splitlines()
-        return Samples([one for one in lines if one.strip()], groups=path.stem)
+        return {"inputs": [one for one in lines if one.strip()], "groups": path.stem}
     files = path.is_dir() and [p for p in image_paths(path) if Path(p).parent == path]
     if not files:
-        return None
-    folders = [
-        one.name for one in path.iterdir() if one.is_dir() and one.name[0] != "."
-    ]
-    if folders:
-        rule = "a folder of images, or a folder with one folder per class"
-        got = f"{path} with both ({Path(files[0]).name}, {folders[0]}/)"
-        remedy = "Images outside the class folders would be ignored"
-        _check.fail(_CALLER, "data", rule, got, remedy)
-    return Samples(ImageFiles(tuple(files)), groups=path.resolve().name)
+        return {}
+    return {"inputs": ImageFiles(tuple(files)), "groups": path.resolve().name}
 
 
 def _of_data_set(
     data: str | Path, part: str, root: str | Path | None, network: Network
-) -> Samples:
+) -> dict[str, Any]:
     loaded = datasets.load(str(data), root)
     if part:
         _check.one_of(_CALLER, "part", part, sorted(loaded.parts))
@@ -161,9 +121,12 @@ def _of_data_set(
     number = {normalize("NFC", name): i for i, name in enumerate(known)}
     found = [number.get(normalize("NFC", name), UNKNOWN) for name in loaded.classes]
     # The last entry is for samples without a class, labelled -1.
-    labels = np.array([*found, UNKNOWN])[loaded.labels[rows]]
-    groups = np.array([*loaded.classes, loaded.unlisted])[loaded.labels[rows]]
-    return Samples(lazy_inputs.take(loaded.inputs, rows), labels, groups, classes=known)
+    return {
+        "inputs": lazy_inputs.take(loaded.inputs, rows),
+        "labels": np.array([*found, UNKNOWN])[loaded.labels[rows]],
+        "groups": np.array([*loaded.classes, loaded.unlisted])[loaded.labels[rows]],
+        "classes": known,
+    }
 
 
 def _names_of(inputs: Any, folder: Path) -> list[str] | None:
@@ -178,7 +141,7 @@ def _names_of(inputs: Any, folder: Path) -> list[str] | None:
     return None
 
 
-def _unpacked(path: Path, folder: Path, network: Network) -> Samples:
+def _unpacked(path: Path, folder: Path, network: Network) -> dict[str, Any]:
     """Unpack the images of a WebDataset, which are named by what stands before the dot.
 
     Images stay in the folder until their batch is read: memory does not grow.
@@ -187,7 +150,14 @@ def _unpacked(path: Path, folder: Path, network: Network) -> Samples:
         with tarfile.open(path) as tar:
             tar.extractall(folder, filter="data")
             members = [PurePosixPath(one.name) for one in tar if one.isfile()]
-            _need_end(tar)
+            # Zeros, and nothing else, must follow the members: tarfile takes a header
+            # that is cut off or damaged for the end of the archive.
+            file: Any = tar.fileobj
+            file.seek(tar.offset)
+            rest = file.read()
+            if any(rest) or not rest:
+                msg = f"cut off or damaged after {len(members)} files"
+                raise tarfile.ReadError(msg)
     except (tarfile.TarError, EOFError) as error:
         msg = f"{_CALLER}: {path} is damaged or not a WebDataset ({error})"
         raise ArtefactError(msg) from error
@@ -200,24 +170,9 @@ def _unpacked(path: Path, folder: Path, network: Network) -> Samples:
         _check.fail(_CALLER, str(path), rule, got)
     files = tuple(str(folder / one) for one in names)
     inputs = ImageFiles(files, names=tuple(f"{one} of {path}" for one in names))
-    labels = None
+    found = {"inputs": inputs, "ids": [one.as_posix() for one in names]}
     if labelled:
         labels = np.array([int((folder / one).read_text()) for one in keys])
         labels[labels >= len(network.classes)] = UNKNOWN
-    return Samples(inputs, labels, ids=[one.as_posix() for one in names])
-
-
-def _need_end(tar: tarfile.TarFile) -> None:
-    """Raise unless zeros, and nothing else, follow the members.
-
-    tarfile takes a header that is cut off or damaged for the end of the archive.
-    """
-    file: Any = tar.fileobj
-    file.seek(tar.offset)
-    block = file.read(tarfile.BLOCKSIZE)
-    is_whole = len(block) == tarfile.BLOCKSIZE
-    while block and not any(block):
-        block = file.read(tarfile.RECORDSIZE)
-    if block or not is_whole:
-        msg = f"cut off or damaged after {len(tar.getmembers())} members"
-        raise tarfile.ReadError(msg)
+        found["labels"] = labels
+    return found

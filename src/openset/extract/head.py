@@ -30,6 +30,14 @@ class Head(NamedTuple):
     name: str
     layer: nn.Linear
 
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Number of its outputs and inputs."""
+        return {
+            "n_classes": self.layer.out_features,
+            "n_features": self.layer.in_features,
+        }
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return weight (C, d) and bias (C,): zeros if the layer has none."""
         weight, bias = self.layer.weight, self.layer.bias
@@ -53,17 +61,13 @@ def named(caller: str, model: nn.Module, given: str | nn.Module) -> Head:
     return _only(caller, fits, layers, "a linear layer of the model")
 
 
-def of_size(caller: str, model: nn.Module, **sizes: int | None) -> Head:
+def of_size(caller: str, model: nn.Module, sizes: Mapping[str, int | None]) -> Head:
     """Return the only linear layer of a size: `n_classes`, `n_features`."""
     layers = linears(caller, model)
-    wanted = {(name, one) for name, one in sizes.items() if one is not None}
-    fits = []
-    for one in layers:
-        has = {"n_classes": one.layer.out_features, "n_features": one.layer.in_features}
-        if wanted <= has.items():
-            fits.append(one)
-    of = " and ".join(f"{name} {one}" for name, one in sorted(wanted))
-    return _only(caller, fits, layers, f"the only linear layer with {of or 'any size'}")
+    wanted = {name: size for name, size in sizes.items() if size is not None}
+    fits = [one for one in layers if wanted.items() <= one.sizes.items()]
+    of = " and ".join(f"{name} {size}" for name, size in wanted.items())
+    return _only(caller, fits, layers, f"the only linear layer with {of}")
 
 
 def found(caller: str, model: nn.Module, run: Callable[[], Any]) -> Head:
@@ -94,10 +98,8 @@ def _is_same(a: Tensor, b: Tensor) -> bool:
 def logits_of(caller: str, output: Any) -> Tensor:
     """Return the logits from whatever a model returns."""
     made = getattr(output, "logits", output)
-    if isinstance(output, Mapping):
-        made = output.get("logits")
-    elif isinstance(made, tuple | list) and made:
-        made = made[0]
+    made = made.get("logits") if isinstance(made, Mapping) else made
+    made = made[0] if isinstance(made, tuple | list) and made else made
     if not isinstance(made, Tensor):
         rule = "a tensor, a tuple that starts with one, or have .logits"
         name, got = "what the model returns", type(output).__name__
@@ -119,20 +121,20 @@ def recording(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Call]]
         yield calls
 
 
-def only_call(caller: str, head: Head, recorded: list[Call]) -> Call:
+def only_call(caller: str, name: str, recorded: list[Call]) -> Call:
     """Return features and logits of a pass that called the layer once, on rows."""
     if len(recorded) != 1 or recorded[0][0].ndim != 2:
         shapes = ", ".join(str(tuple(features.shape)) for features, _ in recorded)
         rule = "called once per pass, on rows (n, d)"
         remedy = "Pool tokens or pixels before the last layer"
         got = f"calls on {shapes or 'none'}"
-        _check.fail(caller, f"head {head.name!r}", rule, got, remedy)
+        _check.fail(caller, f"head {name!r}", rule, got, remedy)
     return recorded[0]
 
 
 def inner_layers(model: nn.Module, names: Sequence[str]) -> dict[str, nn.Module]:
     """Return layers by name, as in ``model.named_modules()``."""
-    modules = {name: one for name, one in model.named_modules() if name}
+    modules = dict(model.named_modules())
     for name in names:
         if name not in modules:
             near, rule = _check.near(name, [*modules]), "names in model.named_modules()"
@@ -175,6 +177,5 @@ def with_layer(model: nn.Module, name: str, layer: nn.Module) -> nn.Module:
     """Put a layer in the place of the one of that name; return the model."""
     if not name:
         return layer
-    parent, _, last = name.rpartition(".")
-    setattr(model.get_submodule(parent), last, layer)
+    model.set_submodule(name, layer)
     return model

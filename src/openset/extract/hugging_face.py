@@ -8,7 +8,6 @@ from typing import Any
 
 from openset import _check
 from openset._optional import needs, optional
-from openset.detectors import MCM
 from openset.extract.modules import ModuleNetwork
 from openset.extract.network import Network, listed
 
@@ -27,15 +26,10 @@ def of_model(
     *,
     classes: Sequence[str] = (),
     prompts: Sequence[str] = ("a photo of a {}.",),
-    pooling: str | None = None,
 ) -> Network:
     """Open a model by its name, or a folder of one."""
     hub = optional("transformers")
-    try:
-        config = hub.AutoConfig.from_pretrained(name)
-    except OSError as error:
-        error.add_note(f"{_CALLER}: {name!r} must be a model, or a folder of one")
-        raise
+    config = hub.AutoConfig.from_pretrained(name)
     made = next(iter(config.architectures or ()), "")
     kind = getattr(hub, made, None)
     names = config.id2label or {}
@@ -48,7 +42,7 @@ def of_model(
         prepare = _of_images if "Image" in made else _of_texts
         about |= prepare(hub, name)
     elif made.endswith("Model") and hasattr(config, "hidden_size"):
-        about |= _of_embeddings(hub, name, config, pooling)
+        about |= _of_embeddings(hub, name, config)
     else:
         rule = (
             "a classifier of images or of sequences, a model like CLIP, or an "
@@ -82,18 +76,14 @@ def _of_texts(hub: Any, name: str) -> dict[str, Any]:
 # Embedding models: the last layer is still to be fitted.
 
 
-def _of_embeddings(
-    hub: Any, name: str, config: Any, pooling: str | None
-) -> dict[str, Any]:
-    stated = Path(name) / "1_Pooling/config.json"  # of sentence-transformers
-    if pooling is None and stated.exists():
+def _of_embeddings(hub: Any, name: str, config: Any) -> dict[str, Any]:
+    pooling, stated = "mean", Path(name) / "1_Pooling/config.json"
+    if stated.exists():  # of sentence-transformers
         has_cls = json.loads(stated.read_text("utf-8")).get("pooling_mode_cls_token")
         pooling = "cls" if has_cls else "mean"
-    pooling = _check.one_of(_CALLER, "pooling", pooling or "mean", ("mean", "cls"))
     prepare = _of_images if hasattr(config, "num_channels") else _of_texts
     return {
         "model": _Embedded(hub.AutoModel.from_pretrained(name), pooling).eval(),
-        "note": f"an embedding model, {pooling} pooling",
         "embeds": True,
     } | prepare(hub, name)
 
@@ -154,17 +144,9 @@ def _of_images_and_texts(
         remedy = "A model of images and texts has no classes of its own"
         rule = "the names of the classes to look for"
         _check.fail(_CALLER, "classes", rule, "none", remedy)
-    if not all("{}" in prompt for prompt in prompts):
-        rule = "texts with {} in place of the class, such as 'a photo of a {}.'"
-        _check.fail(_CALLER, "prompts", rule, [*prompts])
     words = hub.AutoTokenizer.from_pretrained(name)
     made = ZeroShot(hub.AutoModel.from_pretrained(name), words, classes, prompts).eval()
-    scale = f"{made.scale:.6g}"
-    note = f"zero-shot: its logits are {scale} times the cosines of image and text"
-    if scale != f"{MCM().temperature:.6g}":
-        note += f". For MCM say so: --detector mcm:temperature={scale}"
-    found = {"model": made, "note": note, "classes": tuple(classes)}
-    return _of_images(hub, name) | found
+    return _of_images(hub, name) | {"model": made, "classes": tuple(classes)}
 
 
 class ZeroShot(nn.Module):

@@ -41,17 +41,11 @@ class LinearHead:
     classes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        weight, bias = (np.asarray(one, np.float32) for one in (self.weight, self.bias))
-        names, shape = tuple(map(str, self.classes)), weight.shape
-        if (
-            len(shape) != 2
-            or bias.shape != shape[:1]
-            or len(names) not in {0, *shape[:1]}
-        ):
-            rule = "of shapes (C, d) and (C,), with C names of classes or none"
-            got = f"{shape}, {bias.shape} and {len(names)} names"
-            _check.fail(_CALLER, "weight and bias", rule, got)
-        vars(self).update(weight=weight, bias=bias, classes=names)
+        vars(self).update(
+            weight=np.asarray(self.weight, np.float32),
+            bias=np.asarray(self.bias, np.float32),
+            classes=tuple(map(str, self.classes)),
+        )
 
     def __repr__(self) -> str:
         n, width = self.weight.shape
@@ -125,22 +119,11 @@ class LinearHead:
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a ``.npz`` (weight, bias, and perhaps classes), or weights by name.
-
-        Of a ``.safetensors`` or ``.pth`` file the only matrix and the only vector are
-        taken.
-        """
-        path, caller = Path(path), f"{_CALLER}.load"
-        if path.suffix == ".npz":
-            found, _ = _npz.load(caller, path)
-        else:
-            arrays = [x.detach().float().numpy() for x in read_tensors(path).values()]
-            found = {{2: "weight", 1: "bias"}.get(one.ndim, ""): one for one in arrays}
-            found = found if len(arrays) == 2 else {}
+        """Read a ``.npz`` with weight, bias, and perhaps classes."""
+        found, _ = _npz.load(f"{_CALLER}.load", Path(path))
         if not {"weight", "bias"} <= found.keys():
-            rule = "a file with a weight (C, d) and a bias (C,), and no other weights"
-            got = f"{path} with {', '.join(found) or 'others'}"
-            _check.fail(caller, "head", rule, got, error=ArtefactError)
+            rule, got = "a file with weight and bias", f"{path} with {', '.join(found)}"
+            _check.fail(f"{_CALLER}.load", "head", rule, got, error=ArtefactError)
         names = tuple(found.get("classes", ()))
         return cls(weight=found["weight"], bias=found["bias"], classes=names)
 

@@ -15,7 +15,7 @@ from openset.outputs import Outputs
 
 with needs("torch"):
     from torch import Tensor, nn
-    from torch.utils.data import RandomSampler, SubsetRandomSampler
+    from torch.utils.data import SequentialSampler
 
 
 def extract(
@@ -88,7 +88,11 @@ def extract(
     Outputs(n=5, logits=(5, 2) float32, features=(5, 3) float32, head, numpy)
     """
     heads.linears("extract", model)  # raises for what is no module
-    _check_loader(loader, lists=[about.get("ids"), about.get("groups")])
+    sampler: Any = getattr(loader, "sampler", None)
+    has_lists = any(not isinstance(about.get(n), str | None) for n in ("groups", "ids"))
+    if has_lists and not isinstance(sampler, SequentialSampler | None):
+        rule = "one that gives the samples in the order of groups and ids"
+        _check.fail("extract", "loader", rule, f"one with a {type(sampler).__name__}")
     tensors = chain(model.parameters(), model.buffers())
     place = device or next((one.device for one in tensors), "cpu")
     batches = iter(loader)
@@ -96,21 +100,22 @@ def extract(
     if first is None:
         _check.fail("extract", "loader", "non-empty", "no sample")
 
+    def moved(value: Any) -> Any:
+        is_tensor = isinstance(value, Tensor)
+        return value.to(place, non_blocking=True) if is_tensor else value
+
     def run(inputs: Any, named: Any, step: Any = None) -> Any:
-        given = dict(enumerate(inputs)) | named
-        for key in [key for key, one in given.items() if isinstance(one, Tensor)]:
-            given[key] = given[key].to(place, non_blocking=True)
-        inputs = tuple(given.pop(i) for i in range(len(inputs)))
+        inputs = tuple(map(moved, inputs))
+        named = {key: moved(value) for key, value in named.items()}
         if step is not None:
-            inputs, given = step.moved(model, inputs, given)
+            inputs, named = step.moved(model, inputs, named)
             calls.clear()
-        return model(*inputs, **given)
+        return model(*inputs, **named)
 
     if head is not None:
         layer = heads.named("extract", model, head)
     else:
-        inputs, named, *_ = parts_of(first)
-        layer = heads.found("extract", model, lambda: run(inputs, named))
+        layer = heads.found("extract", model, lambda: run(*parts_of(first)[:2]))
     inner = heads.inner_layers(model, layers)
     # One hook for all batches: another would recompile a compiled network.
     recorded = heads.recording({"": layer.layer} | inner)
@@ -119,7 +124,7 @@ def extract(
         def forward(*inputs: Any, **named: Any) -> Arrays:
             calls.clear()
             run(inputs, named, step)
-            features, logits = heads.only_call("extract", layer, calls.get("", []))
+            features, logits = heads.only_call("extract", layer.name, calls.get("", []))
             features = heads.inner_features(layers, calls) if layers else features
             made = {"features": to_numpy(features)}
             return made if features_only else {"logits": to_numpy(logits)} | made
@@ -127,21 +132,3 @@ def extract(
         weights = None if features_only or layers else layer.arrays()
         about |= {"total": length_hint(loader), "head": weights, "step": step}
         return gather(forward, chain([first], batches), out=out, **about)
-
-
-def _check_loader(loader: Any, *, lists: Sequence[Any]) -> None:
-    """Raise for loaders that leave samples out, repeat some, or change their order."""
-    sampler: Any = getattr(loader, "sampler", None)
-    is_random = isinstance(sampler, RandomSampler | SubsetRandomSampler)
-    is_random |= getattr(sampler, "shuffle", False)
-    n = getattr(sampler, "total_size", None)  # of a DistributedSampler, perhaps padded
-    if (
-        getattr(loader, "drop_last", False)
-        or getattr(sampler, "replacement", False)
-        or (n is not None and n != len(sampler.dataset))
-        or (is_random and any(not isinstance(one, str | None) for one in lists))
-    ):
-        rule = "one that gives every sample once, in the order of groups and ids"
-        got = f"drop_last={loader.drop_last} and a {type(sampler).__name__}"
-        remedy = "It must not draw with replacement, pad, or shuffle beside such lists"
-        _check.fail("extract", "loader", rule, got, remedy)

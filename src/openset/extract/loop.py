@@ -3,16 +3,16 @@
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from openset import _check, _xp
 from openset._progress import bar
 from openset._types import UNKNOWN
-from openset.outputs import Invalid, Outputs, WithGaps, put_about, replacing
+from openset.outputs import Invalid, Outputs, WithGaps
 
 Arrays = dict[str, NDArray[Any]]
 _LABELS = ("labels", "label", "targets", "target")
@@ -55,9 +55,12 @@ def gather(
     about: dict[str, Any] = {"classes": tuple(classes), "input_step": words}
     about |= head or {}
     names: list[Any] = []
-    where = nullcontext() if out is None else replacing(Path(out), caller="extract")
+    where: Any = nullcontext()
+    if out is not None:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        where = TemporaryDirectory(dir=Path(out).parent)  # there is room beside it
     with where as folder:
-        rows = _Rows(folder)
+        rows = _Rows(None if folder is None else Path(folder))
         for batch in bar(batches, "extracting", total=total, show=progress):
             inputs, named, labels, more = parts_of(batch)
             made = forward(*inputs, **named)
@@ -73,21 +76,13 @@ def gather(
             rows.append(n, made)
         if not rows.n:
             _check.fail("extract", "loader", "non-empty", "no sample")
-        groups = [groups] * rows.n if isinstance(groups, str) else groups
-        given = {"groups": groups, "ids": (names or None) if ids is None else ids}
-        for name, values in given.items():
-            if values is not None:
-                about[name] = _check.names("extract", name, values)
-        if folder is None or out is None:
-            arrays = {name: np.concatenate(parts) for name, parts in rows.parts.items()}
-            return Outputs(**arrays, **about, invalid=invalid)
-        for name in rows.kinds:
-            rows.put_header(folder / f"{name}.npy")
-        for name in [one for one, x in about.items() if isinstance(x, np.ndarray)]:
-            np.save(folder / f"{name}.npy", about.pop(name), allow_pickle=False)
-        put_about(folder, about)
-        Outputs.load(folder, invalid="keep")  # raises for groups of another length
-    return Outputs.load(Path(out), invalid=invalid)
+        about["groups"] = [groups] * rows.n if isinstance(groups, str) else groups
+        about["ids"] = (names or None) if ids is None else ids
+        found = Outputs(**rows.arrays(), **about, invalid=invalid)
+        if out is None:
+            return found
+        found.save(out)
+    return Outputs.load(out, invalid=invalid)
 
 
 def parts_of(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any, Any]:
@@ -104,11 +99,7 @@ def parts_of(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any], Any, Any]:
 
 
 class _Rows:
-    """Batches of named arrays: in lists, or each name appended to a ``.npy`` file.
-
-    NumPy pads the header of a file, so that the number of its rows, which is known
-    only at the end, can be written over.
-    """
+    """Batches of named arrays: in lists, or each name appended to a file."""
 
     def __init__(self, folder: Path | None) -> None:
         self.n, self.folder = 0, folder
@@ -124,16 +115,15 @@ class _Rows:
             if self.folder is None:
                 self.parts.setdefault(name, []).append(array)
                 continue
-            path = self.folder / f"{name}.npy"
-            if not self.n:
-                self.put_header(path)
-            with path.open("ab") as stream:
+            with (self.folder / name).open("ab") as stream:
                 stream.write(np.ascontiguousarray(array).tobytes())
         self.n += n
 
-    def put_header(self, path: Path) -> None:
-        """Write the number of rows, so far, to a file."""
-        dtype, shape = self.kinds[path.stem]
-        facts = {"descr": dtype.str, "fortran_order": False, "shape": (self.n, *shape)}
-        with path.open("r+b" if self.n else "wb") as stream:
-            npy.write_array_header_1_0(stream, facts)
+    def arrays(self) -> Arrays:
+        """Return all rows: in memory, or mapped."""
+        if self.folder is None:
+            return {name: np.concatenate(parts) for name, parts in self.parts.items()}
+        return {
+            name: np.memmap(self.folder / name, dtype, "r", shape=(self.n, *shape))
+            for name, (dtype, shape) in self.kinds.items()
+        }

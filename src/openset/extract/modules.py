@@ -26,13 +26,6 @@ class ModuleNetwork(Network):
     """A torch module, from prepared batches to logits."""
 
     @property
-    def head(self) -> LinearHead | None:
-        """The last layer."""
-        if self.embeds:
-            return None
-        return LinearHead(**self._last().arrays(), classes=self.classes)
-
-    @property
     def layers(self) -> dict[str, str]:
         """Names of the layers, and their kinds."""
         named = self.model.named_modules()
@@ -41,25 +34,15 @@ class ModuleNetwork(Network):
     def with_head(self, layer: LinearHead) -> Network:
         """Return the network with another last layer."""
         model = copy.deepcopy(self.model)  # the caller's own stays as it is
-        last, made = replace(self, model=model)._last(), layer.module()
-        if made.in_features != last.layer.in_features:
-            rule = f"for embeddings of {last.layer.in_features} numbers"
-            _check.fail(_CALLER, "head", rule, f"one for {made.in_features}")
-        model = heads.with_layer(model, last.name, made).eval()
-        return replace(self, model=model, classes=layer.classes, embeds=False)
-
-    def _last(self) -> heads.Head:
         batch = self.prepare([self.blank])
         named = batch if isinstance(batch, Mapping) else {}
         unnamed = () if named else (batch,)
-        return heads.found(_CALLER, self.model, lambda: self.model(*unnamed, **named))
+        last = heads.found(_CALLER, model, lambda: model(*unnamed, **named))
+        model = heads.with_layer(model, last.name, layer.module()).eval()
+        return replace(self, model=model, classes=layer.classes, embeds=False)
 
     def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
         """Run the module."""
-        if self.embeds and how["step"] is not None:
-            rule = "left out for a network without a last layer"
-            remedy = "Fit one first, without the step, and give it: head="
-            _check.fail("Network.apply", "step", rule, how["step"], remedy)
         place = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
         model, rows = self.model.to(place), batches.of(8 if place.type == "cpu" else 64)
         return extract(model, rows, device=place, features_only=self.embeds, **how)

@@ -34,8 +34,6 @@ class Network:
         What it takes: ``"image"``, ``"text"``, or ``"table"``, rows of numbers.
     preprocessing
         What :meth:`prepare` does to images, in a sentence; else empty.
-    note
-        A sentence the user should know; empty if there is none.
     std
         For images: what pixels in [0, 1] are divided by, per channel, if known.
     embeds
@@ -51,17 +49,11 @@ class Network:
     classes: tuple[str, ...] = ()
     kind: Literal["image", "text", "table"] = "image"
     preprocessing: str = ""
-    note: str = ""
     std: tuple[float, ...] | None = None
     embeds: bool = False
     mode: str = "RGB"
     model: Any = None
     transform: Any = None
-
-    @property
-    @abstractmethod
-    def head(self) -> "LinearHead | None":
-        """The last layer, with the names of the classes; None without one."""
 
     @abstractmethod
     def outputs(self, batches: "Batches", *, device: Any, **how: Any) -> Outputs:
@@ -133,8 +125,7 @@ class Network:
             Device to run on. Default: CUDA if there is one.
         invalid
             As in :func:`openset.extract.extract`. With ``"keep"`` an image file that is
-            damaged, or not an image, gets a row of NaN; it is in no batch, so that the
-            others have the outputs they have without it.
+            damaged, or not an image, gets a row of NaN.
         **about
             groups, ids, unknown, out, layers and progress, as in
             :func:`openset.extract.extract`.
@@ -145,7 +136,7 @@ class Network:
         if step is not None and step.std is None and self.std is not None:
             step = replace(step, std=self.std)
         batches = Batches(self, inputs, labels, batch_size, invalid == "keep")
-        about = {"progress": True, "invalid": invalid, "classes": self.classes, **about}
+        about = {"invalid": invalid, "classes": self.classes, **about}
         return self.outputs(batches, device=device, step=step, **about)
 
 
@@ -167,31 +158,30 @@ class Batches:
         return math.ceil(len(self.inputs) / (self.size or 1))
 
     def __iter__(self) -> Iterator[Any]:
-        samples: list[Any] = []
-        is_read: list[bool] = []  # of the rows since the last batch
-        for row in range(len(self.inputs)):
-            try:
-                sample = self.inputs[row]
-            except lazy_inputs.DamagedImageError:
-                if not self.keeps_damaged:
-                    raise
-                is_read.append(False)
-                continue
-            if len(samples) == self.size:  # damaged ones behind it are with it
-                yield self._batch(samples, row, is_read)
-                samples, is_read = [], []
-            samples.append(sample)
-            is_read.append(True)
-        yield self._batch(samples, len(self.inputs), is_read)
+        n, size = len(self.inputs), self.size or 1
+        for start in range(0, n, size):
+            rows = range(start, min(start + size, n))
+            samples = [self._read(row) for row in rows]
+            is_read = np.array([one is not None for one in samples])
+            # Another image stands in for a damaged one, whose row is made NaN.
+            other = samples[is_read.argmax()] if is_read.any() else self.network.blank
+            samples = [other if one is None else one for one in samples]
+            made = self.network.prepare(samples)
+            batch: Any = dict(made) if isinstance(made, Mapping) else (made,)
+            if self.labels is not None:
+                labels = np.asarray(self.labels)[rows]
+                is_named = isinstance(batch, dict)
+                batch = batch | {"labels": labels} if is_named else (*batch, labels)
+            yield batch if is_read.all() else WithGaps(batch, is_read)
 
-    def _batch(self, samples: list[Any], end: int, is_read: list[bool]) -> Any:
-        made = self.network.prepare(samples or [self.network.blank])
-        batch: Any = dict(made) if isinstance(made, Mapping) else (made,)
-        if self.labels is not None:
-            labels = np.asarray(self.labels)[end - len(is_read) : end]
-            is_named = isinstance(batch, dict)
-            batch = batch | {"labels": labels} if is_named else (*batch, labels)
-        return batch if all(is_read) else WithGaps(batch, np.array(is_read))
+    def _read(self, row: int) -> Any:
+        """Return a sample; None for a damaged image that is kept."""
+        try:
+            return self.inputs[row]
+        except lazy_inputs.DamagedImageError:
+            if self.keeps_damaged:
+                return None
+            raise
 
 
 class Pixels:
@@ -214,10 +204,6 @@ class Pixels:
         self.side, self.dtype = side, dtype
         self.mean = tuple(mean or (0.0,) * n_channels)
         self.std = tuple(std or (1.0,) * n_channels)
-        for name, values in (("mean", self.mean), ("std", self.std)):
-            if len(values) != n_channels or (name == "std" and min(values) <= 0):
-                rule = f"{n_channels} numbers, one per channel, std positive"
-                _check.fail("extract.load", name, rule, values)
         size = "of one size" if side is None else f"resized to {side} pixels"
         scaled = f"scaled to [0, 1], mean {self.mean}, std {self.std}"
         scaled = "as bytes" if dtype == "uint8" else scaled
@@ -229,10 +215,6 @@ class Pixels:
         """Return the pixels of images, shape (n, channels, h, w)."""
         if self.side is not None:
             images = [one.resize((self.side, self.side)) for one in images]
-        sizes = sorted({one.size for one in images})
-        if len(sizes) > 1:
-            got = f"none, and sizes {sizes[0]} and {sizes[1]}"
-            _check.fail(_CALLER, "side", "given for images of several sizes", got)
         rows = np.stack([np.atleast_3d(np.asarray(one)) for one in images])
         pixels = rows.transpose(0, 3, 1, 2)
         if self.dtype == "uint8":

@@ -83,20 +83,13 @@ class Odin:
     def of(cls, words: str) -> "Odin":
         """Make the step that :attr:`words` describes; "odin" alone: the defaults."""
         name, _, rest = words.partition(":")
-        try:
-            given: Any = dict(one.split("=") for one in rest.split(",") if one)
-            if "std" in given:
-                given["std"] = tuple(map(float, given["std"].split()))
-            for key in given.keys() - {"std"}:
-                given[key] = float(given[key])
-            made = cls(**given) if name == "odin" else None
-        except (ValueError, TypeError):
-            made = None
-        if made is None:
-            rule = "that of ODIN, odin:temperature=NUMBER,epsilon=NUMBER"
+        if name != "odin":
             remedy = "Only the code that perturbed the inputs can perturb others"
-            _check.fail("Odin.of", "step", rule, repr(words), remedy)
-        return made
+            _check.fail("Odin.of", "step", "that of ODIN", repr(words), remedy)
+        given = dict(one.split("=") for one in rest.split(",") if one)
+        numbers = {key: tuple(map(float, one.split())) for key, one in given.items()}
+        std = numbers.pop("std", None)
+        return cls(**{key: one for key, (one,) in numbers.items()}, std=std)
 
     def moved(
         self, model: nn.Module, arguments: tuple[Any, ...], keywords: Mapping[str, Any]
@@ -110,10 +103,7 @@ class Odin:
         places = [k for k, one in tensors.items() if one.is_floating_point()]
         if len(places) != 1:
             rule = "one tensor of real numbers, which can be changed by a small step"
-            remedy = (
-                "Convert bytes of images to numbers in the loader. Texts cannot be "
-                "changed by a step: the numbers of their tokens have no gradient"
-            )
+            remedy = "Convert bytes of images; the tokens of texts have no gradient"
             got = [one.dtype for one in tensors.values()]
             _check.fail("Odin", "inputs", rule, got, remedy, TypeError)
         inputs = given[places[0]]

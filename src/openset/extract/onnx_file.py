@@ -11,7 +11,6 @@ import numpy as np
 from openset import _check
 from openset._optional import needs, optional
 from openset._types import ArtefactError
-from openset.extract.linear_head import LinearHead
 from openset.extract.loop import Arrays, gather
 from openset.extract.network import Batches, Network, Pixels
 from openset.outputs import Outputs
@@ -21,93 +20,78 @@ with needs("onnx"):
     from google.protobuf.message import DecodeError
     from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-_CALLER = "extract.load"
+_CALLER = "ONNX file"
 # Operators that do not change the numbers of the last layer's output.
 _SAME = ("Identity", "Cast", "Flatten", "Reshape", "Squeeze", "Dropout")
-_LINEAR = ("Gemm", "MatMul")
 _PROBABILITIES = ("Softmax", "LogSoftmax", "Sigmoid")
 _TYPES = {"tensor(float)": "float32", "tensor(uint8)": "uint8"}
-_DECISION = ("class", "knownness", "set")  # outputs that `openset export` adds
 
 
-def read(path: str | Path, *, caller: str = _CALLER) -> ModelProto:
+def read(path: str | Path) -> ModelProto:
     """Read an ONNX file."""
     try:
-        model = onnx.load(path)
+        model = onnx.load(Path(path))
         onnx.checker.check_model(model)
     except (DecodeError, onnx.checker.ValidationError) as error:
-        msg = f"{caller}: {path} is damaged or not an ONNX model ({error})"
+        msg = f"{_CALLER}: {path} is damaged or not an ONNX model ({error})"
         raise ArtefactError(msg) from error
     return model
 
 
-def logits_of(
-    model: ModelProto, name: str | None = None, *, caller: str = _CALLER
-) -> str:
+def logits_of(model: ModelProto, name: str | None = None) -> str:
     """Return the name of the tensor with the logits: the output, or that of `name`."""
     outputs, makers = [output.name for output in model.graph.output], _makers(model)
     found = name or ("logits" if len(outputs) > 1 else outputs[0])
     if found not in (makers if name else outputs):
         rule = f"the name of one of its tensors ({', '.join(outputs[-12:])})"
-        _check.fail(caller, "logits", rule, repr(name))
+        _check.fail(_CALLER, "logits", rule, repr(name))
     node = None if name else _before_same(found, makers)
     if node is not None and node.op_type in _PROBABILITIES:
         got = f"{found!r}, the {node.op_type} of {node.input[0]!r}"
         remedy = "Name the tensor the rejector was calibrated on: logits=..."
-        _check.fail(caller, "logits", "the output of the last layer", got, remedy)
+        _check.fail(_CALLER, "logits", "the output of the last layer", got, remedy)
     return found
 
 
-def input_of_head(model: ModelProto, logits: str, *, caller: str = _CALLER) -> str:
-    """Return the input of the last linear layer: the features."""
-    node, _ = _last_layer(model, logits)
-    if node is None:
+def head_of(
+    model: ModelProto, logits: str, features: str | None = None
+) -> tuple[str, Arrays]:
+    """Return the name of the features, and weight and bias if the file has them.
+
+    The features are the input of the last linear layer, if they are not named.
+    """
+    makers, values = _makers(model), {one.name: one for one in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type == "Constant" and node.attribute[0].HasField("t"):
+            values[node.output[0]] = node.attribute[0].t
+    last, added = _before_same(logits, makers), []
+    if last is not None and last.op_type == "Add":  # the bias on either side
+        added = [name for name in last.input if name in values]
+        before = [name for name in last.input if name not in values]
+        last = _before_same(before[0], makers) if len(before) == 1 else None
+    is_linear = last is not None and last.op_type in ("Gemm", "MatMul")
+    if not (is_linear or features):
         rule, remedy = "the input of its last linear layer", "Name it: features=..."
-        _check.fail(caller, "features", rule, f"none found before {logits!r}", remedy)
-    return str(node.input[0])
-
-
-def weights_of_head(model: ModelProto, logits: str) -> Arrays:
-    """Return weight and bias of the last linear layer, if the file has them."""
-    node, added = _last_layer(model, logits)
-    own = [] if node is None else [*node.input[1:3]]
-    values = _constants(model)
-    if node is None or not values.keys() >= {*own, *added}:
-        return {}
-    weight, *biases = (numpy_helper.to_array(values[name]) for name in own + added)
-    options = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+        _check.fail(_CALLER, "features", rule, f"none found before {logits!r}", remedy)
+    if last is None or not is_linear:
+        return str(features), {}
+    constants = [*last.input[1:], *added]
+    features = features or str(last.input[0])
+    if not values.keys() >= {*constants}:
+        return features, {}
+    weight, *biases = (numpy_helper.to_array(values[name]) for name in constants)
+    options = {a.name: helper.get_attribute_value(a) for a in last.attribute}
     number = weight.dtype.type
     weight = weight * number(options.get("alpha", 1))
     weight = weight if options.get("transB") else weight.T
-    if len(own) == 2:
+    if len(last.input) == 3:
         biases[0] = biases[0] * number(options.get("beta", 1))
-    bias = np.zeros(len(weight), weight.dtype)
-    for one in biases:
-        bias = bias + one.ravel()
-    return {"weight": weight.copy(), "bias": bias}
-
-
-def _last_layer(model: ModelProto, logits: str) -> tuple[NodeProto | None, list[str]]:
-    """Return the Gemm or MatMul that makes the logits, and what is added to it."""
-    makers, values = _makers(model), _constants(model)
-    node, added = _before_same(logits, makers), []
-    if node is not None and node.op_type == "Add":  # the bias on either side
-        added = [name for name in node.input if name in values]
-        before = [name for name in node.input if name not in values]
-        node = _before_same(before[0], makers) if len(before) == 1 else None
-    return (node if node is not None and node.op_type in _LINEAR else None), added
+    bias = sum((one.ravel() for one in biases), np.zeros(len(weight), weight.dtype))
+    return features, {"weight": weight.copy(), "bias": bias}
 
 
 def _makers(model: ModelProto) -> dict[str, NodeProto]:
     return {name: node for node in model.graph.node for name in node.output}
-
-
-def _constants(model: ModelProto) -> dict[str, Any]:
-    found = {one.name: one for one in model.graph.initializer}
-    for node in model.graph.node:
-        if node.op_type == "Constant" and node.attribute[0].HasField("t"):
-            found[node.output[0]] = node.attribute[0].t
-    return found
 
 
 def _before_same(name: str, makers: Mapping[str, NodeProto]) -> NodeProto | None:
@@ -122,13 +106,6 @@ class OnnxNetwork(Network):
     """A session of onnxruntime that gives logits and features, on the CPU."""
 
     weights: Arrays = field(default_factory=dict)
-
-    @property
-    def head(self) -> LinearHead | None:
-        """The last layer, if the file has its weights."""
-        if self.embeds or not self.weights:
-            return None
-        return LinearHead(**self.weights, classes=self.classes)
 
     def outputs(self, batches: Batches, *, device: Any, **how: Any) -> Outputs:
         """Run the session."""
@@ -162,15 +139,9 @@ def of_onnx(
     """Open a file; features are the output of that name, or the input of the head."""
     runtime = optional("onnxruntime", "onnx")
     model = read(path)
-    kept = [one for one in model.graph.output if one.name not in _DECISION]
-    if not kept:
-        rule, got = "a network", f"{path}, a rejector exported without one"
-        _check.fail(_CALLER, "network", rule, got, error=ArtefactError)
-    del model.graph.output[:]
-    model.graph.output.extend(kept)
     logits = logits_of(model)
-    is_named = any(one.name == "features" for one in kept)
-    features = "features" if is_named else input_of_head(model, logits)
+    is_named = any(one.name == "features" for one in model.graph.output)
+    features, weights = head_of(model, logits, "features" if is_named else None)
     del model.graph.output[:]
     for name in (logits, features):
         model.graph.output.append(helper.make_empty_tensor_value_info(name))
@@ -188,8 +159,7 @@ def of_onnx(
         rule = f"one with one input (n, 3, h, w), (n, 1, h, w) or (n, d), of {kinds}"
         got = ", ".join(f"{i.name} {i.shape} of {i.type}" for i in (first, *others))
         _check.fail(_CALLER, str(path), rule, got, error=ArtefactError)
-    about: dict[str, Any] = {"name": str(path), "model": session}
-    about["weights"] = weights_of_head(model, logits)
+    about: dict[str, Any] = {"name": str(path), "model": session, "weights": weights}
     if len(shape) == 2:
         about["transform"] = lambda rows: np.asarray(rows, dtype)
         return OnnxNetwork(kind="table", **about)

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from openset import _check
 from openset._optional import needs
 from openset._version import __version__
-from openset.outputs import Outputs, replaced
+from openset.outputs import Outputs
 from openset.rejector import Rejector, need_rejector
 
 _CALLER = "openset.integrations.mlflow"
@@ -24,8 +23,6 @@ with needs("mlflow"):
     import pandas as pd
 
 __all__ = ["Model", "log_model", "save_model"]
-
-_INPUTS = ("logits", "features")
 
 
 class Model:
@@ -37,8 +34,8 @@ class Model:
     >>> known = Outputs(logits=[[3.0, 0.0], [0.0, 2.0]], labels=[0, 1])
     >>> fitted = detectors.MaxLogit().fit(known)
     >>> model = Model(Rejector.calibrate(fitted, known=known, objective="at_tpr"))
-    >>> model.predict({"logits": [[0.0, 5.0], [1.0, 1.0]]})["accepted"].tolist()
-    [True, False]
+    >>> model.predict({"logits": [[0.0, 5.0], [1.0, 1.0]]})["name"].tolist()
+    ['1', 'unknown']
     """
 
     def __init__(self, rejector: Rejector) -> None:
@@ -48,67 +45,34 @@ class Model:
     def predict(
         self, model_input: Any, params: Mapping[str, Any] | None = None
     ) -> "pd.DataFrame":
-        """Return one row per sample: answer, label, knownness and whether accepted.
+        """Return one row per sample, as :meth:`openset.Rejector.rows` has it.
 
         Parameters
         ----------
         model_input
-            A mapping with `logits`, `features` or both, shapes (n, C) and (n, d); a
-            table with such columns, one list per row; or, for a detector that uses
-            only one of them, an array or a table of numbers. Columns of logits that
-            have the names of the classes may be in any order.
+            A mapping with `logits`, `features` or both, shapes (n, C) and (n, d), or a
+            table with such columns, one list per row.
         params
             Not used; MLflow passes it.
 
         Returns
         -------
         pandas.DataFrame
-            `answer` (name of a class, or "unknown"), `label` (its index, or -1),
-            `knownness` (larger = more known) and `accepted`; if the rejector has
-            prediction sets also `set`, lists of names.
+            `decision` (index of a class, or -1), `name` (of the class, or "unknown"),
+            `predicted` (class before rejection), `known` (larger = more known) and
+            `margin` (above the threshold); if the rejector has prediction sets also
+            `set`, lists of names.
         """
-        outputs = model_input
-        if not isinstance(outputs, Outputs):
-            # Arrays are taken for outputs as the rejector needs them.
-            step = self.rejector.input_step
-            outputs = replaced(self._outputs(model_input), input_step=step)
-        decided = self.rejector.decide(outputs)
-        labels = decided.labels
-        columns = {
-            "answer": [self.rejector.name_of(one) for one in labels.tolist()],
-            "label": labels,
-            "knownness": decided.known,
-            "accepted": ~decided.is_rejected,
+        # A column of a table has one list per sample.
+        arrays = {
+            name: np.array(list(model_input[name]))
+            for name in ("logits", "features")
+            if name in model_input
         }
-        if decided.set_classes is not None:
-            columns["set"] = [
-                [self.rejector.name_of(one) for one in classes]
-                for classes in decided.set_classes
-            ]
-        return pd.DataFrame(columns)
-
-    def _outputs(self, given: Any) -> Outputs:
-        is_table = isinstance(given, pd.DataFrame)
-        if isinstance(given, Mapping) or (is_table and set(_INPUTS) & {*given.columns}):
-            named = {name: given[name] for name in _INPUTS if name in given}
-            # A column of a table has one list per sample.
-            return Outputs(**{n: np.array(list(a)) for n, a in named.items()})
-        needs = self.rejector.fitted.detector.score_needs
-        if len(needs) != 1:
-            rule = f"a mapping or a table with {' and '.join(needs)}"
-            got = type(given).__name__
-            _check.fail("Model.predict", "model_input", rule, got)
-        if is_table and needs[0] == "logits":
-            given = self._in_order(given)
-        return Outputs(**{needs[0]: np.asarray(given)})
-
-    def _in_order(self, table: "pd.DataFrame") -> "pd.DataFrame":
-        """Return the columns in the order of the classes, if they have their names."""
-        classes = self.rejector.classes
-        names = [str(name) for name in table.columns]
-        if sorted(names) != sorted(classes) or len(set(names)) < len(names):
-            return table
-        return table.iloc[:, [names.index(name) for name in classes]]
+        # They are taken for outputs as the rejector needs them.
+        outputs = Outputs(**arrays, input_step=self.rejector.input_step)
+        decided = self.rejector.decide(outputs)
+        return pd.DataFrame(self.rejector.rows(decided, outputs))
 
 
 def _load_pyfunc(path: str) -> Model:

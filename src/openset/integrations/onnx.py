@@ -5,7 +5,6 @@ disagree, and every detector that runs on torch can be exported, those of plug-i
 """
 
 import json
-import logging
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,11 +26,12 @@ with needs("onnx"):
     from onnx import version_converter as versions
 
     from openset.extract.network import Network
-    from openset.extract.onnx_file import input_of_head, logits_of, read
+    from openset.extract.onnx_file import head_of, logits_of, read
 with needs("torch"):
     import torch
     from torch import Tensor, nn
 
+    from openset.extract.head import evaluating
     from openset.integrations.sklearn_layers import layers_of
     from openset.integrations.torch import Decision
 
@@ -106,10 +106,6 @@ def export(
     if isinstance(rejector, BaseEstimator):
         rejector, model, example = layers_of(_CALLER, rejector)
     need_rejector(_CALLER, rejector)
-    detector = rejector.fitted.detector
-    if getattr(detector, "backend", None) == "faiss":
-        rule = "'matmul', which gives the same numbers"
-        _check.fail(_CALLER, "backend", rule, "'faiss'")
     if isinstance(model, Network):
         model, example = model.traced()
     if model is None:
@@ -120,9 +116,9 @@ def export(
             remedy = "Export the rejector alone"
             _check.fail(_CALLER, "model", rule, type(model).__name__, remedy)
         network, opset = _network(model, example)
-        found = {"logits": logits_of(network, logits, caller=_CALLER)}
-        if "features" in detector.score_needs:
-            found["features"] = _features(network, features, found["logits"])
+        found = {"logits": logits_of(network, logits)}
+        if "features" in rejector.fitted.detector.score_needs:
+            found["features"], _ = head_of(network, found["logits"], features)
         widths = {f"n_{k}": _width(network, name) for k, name in found.items()}
         widths["n_classes"] = widths.pop("n_logits")
         rejector.check_network(_CALLER, "the model", **widths)
@@ -152,6 +148,7 @@ class _Decision(Decision):
 
 def _decision(rejector: Rejector, opset: int) -> ModelProto:
     """Trace the rejector; its threshold is an input with a default."""
+    module = _Decision(rejector)
     widths = rejector.fitted.widths
     example = {"logits": torch.rand(7, widths.get("n_classes") or 5)}
     if "features" in rejector.fitted.detector.score_needs:
@@ -164,7 +161,7 @@ def _decision(rejector: Rejector, opset: int) -> ModelProto:
     near = np.where(near < exact, np.nextafter(near, np.float32(np.inf)), near)
     n = torch.export.Dim("n")
     made = _traced(
-        _Decision(rejector),
+        module,
         {"threshold": torch.from_numpy(near), **example},
         {"threshold": None, **{name: {0: n} for name in example}},
         opset_version=opset,
@@ -180,30 +177,21 @@ def _traced(model: nn.Module, inputs: Any, axes: Any, **options: Any) -> ModelPr
     """Return the ONNX graph of a module in evaluation mode."""
     args: Any = {"kwargs": inputs} if isinstance(inputs, Mapping) else {"args": inputs}
     aten = torch.ops.aten
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    level = logging.root.manager.disable
-    logging.disable(logging.WARNING)  # the exporter talks
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            program: Any = torch.onnx.export(
-                model,
-                dynamo=True,
-                verbose=False,
-                dynamic_shapes=axes,
-                custom_translation_table={
-                    aten.log1p.default: _log1p,
-                    aten.expm1.default: _expm1,
-                    aten.logaddexp.default: _logaddexp,
-                },
-                **args,
-                **options,
-            )
-    finally:
-        logging.disable(level)
-        for module, mode in modes:
-            module.training = mode
+    with evaluating(model), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program: Any = torch.onnx.export(
+            model,
+            dynamo=True,
+            verbose=False,
+            dynamic_shapes=axes,
+            custom_translation_table={
+                aten.log1p.default: _log1p,
+                aten.expm1.default: _expm1,
+                aten.logaddexp.default: _logaddexp,
+            },
+            **args,
+            **options,
+        )
     proto: ModelProto = program.model_proto
     return proto
 
@@ -248,30 +236,12 @@ def _network(model: Any, example: Any) -> tuple[ModelProto, int]:
         inputs = tuple(torch.cat([one, one]) for one in inputs)
         n = torch.export.Dim("n")
         network = _traced(model, inputs, tuple({0: n} for _ in inputs))
-    elif isinstance(model, ModelProto):
-        network = ModelProto()
-        network.CopyFrom(model)
-    elif isinstance(model, str | Path):
-        network = read(model, caller=_CALLER)
     else:
-        rule, got = "an ONNX file or a torch module", type(model).__name__
-        _check.fail(_CALLER, "model", rule, got, error=TypeError)
+        network = read(model)
     version = {one.domain: one.version for one in network.opset_import}.get("", 1)
     if version < OPSET:
         network, version = versions.convert_version(network, OPSET), OPSET
     return network, version
-
-
-def _features(network: ModelProto, name: str | None, logits: str) -> str:
-    """Return the name of the tensor with the features."""
-    if name is None:
-        return input_of_head(network, logits, caller=_CALLER)
-    made = [*(one.name for one in network.graph.input)]
-    made += [output for node in network.graph.node for output in node.output]
-    if name not in made:
-        rule = f"the name of one of its tensors ({', '.join(made[-12:])})"
-        _check.fail(_CALLER, "features", rule, repr(name))
-    return name
 
 
 def _width(network: ModelProto, name: str) -> int | None:
@@ -279,11 +249,7 @@ def _width(network: ModelProto, name: str) -> int | None:
     graph = onnx.shape_inference.infer_shapes(network).graph
     for entry in (*graph.value_info, *graph.output, *graph.input):
         sizes = entry.type.tensor_type.shape.dim
-        if entry.name == name and len(sizes):
-            if len(sizes) != 2:
-                remedy = "Name another tensor: logits=..., features=..."
-                got = f"{len(sizes)} axes"
-                _check.fail(_CALLER, repr(name), "of shape (n, d)", got, remedy)
+        if entry.name == name and len(sizes) == 2:
             return sizes[1].dim_value or None
     return None
 

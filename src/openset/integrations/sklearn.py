@@ -1,8 +1,7 @@
 """Add rejection of unknown samples to any scikit-learn classifier."""
 
 import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -15,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from openset import _check, metrics, thresholds
 from openset._types import UNKNOWN, CalibrationWarning
-from openset.detectors import Detector, Fitted
+from openset.detectors import Detector
 from openset.integrations.sklearn_outputs import (
     CALLER,
-    HeldOut,
     checked_labels,
     find_unknown,
     joined,
@@ -29,8 +27,10 @@ from openset.integrations.sklearn_outputs import (
     scored,
     splits,
 )
+from openset.metrics.counts import ranking_counts
 from openset.outputs import Outputs
 from openset.rejector import Rejector
+from openset.rejector.calibrate import quantiles, some_features
 from openset.rejector.network import marks_of
 from openset.scores import Scores
 from openset.thresholds import Caution, Threshold
@@ -39,7 +39,7 @@ __all__ = ["OpenSetClassifier", "scorer"]
 
 # Asks for training outputs, which `surrogate="classes"` takes the place of here.
 _ABOUT_TRAIN = "CAL011"
-_WARNED_OF: set[str] = set()  # in this process, for copies made in another
+_WARNED_OF: set[str] = set()  # in this process, for copies
 
 
 def _delegate(name: str) -> Callable[["OpenSetClassifier"], Any]:
@@ -66,7 +66,7 @@ class OpenSetClassifier(
 
     It passes scikit-learn's ``check_estimator`` but for one check,
     ``check_classifiers_train``: that wants nearly every training sample to get its own
-    class, and the answer "unknown" is none. With ``tpr=1`` it passes all.
+    class, and the answer "unknown" is none.
 
     Parameters
     ----------
@@ -81,18 +81,15 @@ class OpenSetClassifier(
         the inputs for; without examples MSP.
     objective
         How the threshold is chosen if there are unknowns: a function of
-        :mod:`openset.thresholds` by name, or any function from scores to a threshold.
-        ``"at_tpr"`` and ``"conformal"``, which need no unknowns, are also used without
-        them.
-    objective_params
-        Options of the objective, e.g. ``{"fpr": 0.05}``.
+        :mod:`openset.thresholds` by name, perhaps with options (``"at_fpr:fpr=0.05"``),
+        or any function from scores to a threshold. ``"at_tpr"`` and ``"conformal"``,
+        which need no unknowns, are also used without them.
     alpha
         Weight of the known samples in the objective ``"osa"``, between 0 and 1. None:
         0.5, known and unknown samples count the same.
     tpr
         Used if there are no unknown samples but the objective needs them: the share of
-        held-out samples to accept. With 1, only samples that score lower than every
-        training sample are rejected, which may be very few.
+        held-out samples to accept.
     unknown_label
         Label of unknown samples, in `fit` and `predict`; it must not be a class. None:
         -1 if classes are numbers, "unknown" if they are strings. If it is None and the
@@ -117,8 +114,8 @@ class OpenSetClassifier(
     threshold_
         Its :class:`openset.thresholds.Threshold`, with method and calibration counts.
     cautions_
-        What to know about the threshold. They are also warned of: once in each process
-        for all copies that a cross-validation or a search makes of one classifier.
+        What to know about the threshold. They are also warned of: once in a process for
+        all copies that cross-validations and searches make.
 
     Examples
     --------
@@ -139,7 +136,6 @@ class OpenSetClassifier(
         *,
         detector: str | Detector = "auto",
         objective: str | Callable[[Scores], Threshold] = "osa",
-        objective_params: Mapping[str, Any] | None = None,
         alpha: float | None = None,
         tpr: float = 0.95,
         unknown_label: Any = None,
@@ -149,7 +145,6 @@ class OpenSetClassifier(
         self.estimator = estimator
         self.detector = detector
         self.objective = objective
-        self.objective_params = objective_params
         self.alpha = alpha
         self.tpr = tpr
         self.unknown_label = unknown_label
@@ -169,18 +164,13 @@ class OpenSetClassifier(
 
     def __sklearn_clone__(self) -> Any:
         copy = super().__sklearn_clone__()
-        copy._warned_of = self.__dict__.setdefault("_warned_of", set())
         copy._is_copy = True
         return copy
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
-        if "_is_copy" in state:  # perhaps of another process, which cannot be asked
-            self._warned_of = _WARNED_OF
-
     def fit(self, X: Any, y: Any) -> Self:
         """Fit on samples `X` with labels `y`, some of which may be `unknown_label`."""
-        self._check_options()
+        if self.surrogate is not None:
+            _check.one_of(CALLER, "surrogate", self.surrogate, ["classes"])
         (X,) = indexable(X)
         labels = checked_labels(X, y)
         self._unknown, is_unknown = find_unknown(self.unknown_label, labels)
@@ -201,11 +191,22 @@ class OpenSetClassifier(
                 setattr(self, name, getattr(self.estimator_, name))
         outputs = outputs_of(self.estimator_, X, labels=owner)
         fitted, held_out = joined([one.fit(outputs) for one in recipes], scores)
-        chosen = self._calibrated(held_out, features, fitted.score(outputs))
-        self.rejector_ = replace(chosen, fitted=fitted, network=marks_of(outputs))
-        self.threshold_ = chosen.threshold
+        threshold = self._threshold(held_out)
+        drawn = None
+        if features is not None:
+            drawn = some_features(Outputs(features=features, labels=held_out.labels))
+        self.rejector_ = Rejector(
+            fitted=fitted,
+            threshold=threshold,
+            report=thresholds.report(held_out, threshold),
+            classes=tuple(map(str, self.classes_)),
+            reference=quantiles(ranking_counts(held_out)),
+            reference_features=drawn,
+            network=marks_of(outputs),
+        )
+        self.threshold_ = threshold
         self.cautions_: tuple[Caution, ...] = tuple(
-            one for one in chosen.cautions if one.code != _ABOUT_TRAIN
+            one for one in self.rejector_.cautions if one.code != _ABOUT_TRAIN
         )
         self._warn()
         return self
@@ -289,68 +290,18 @@ class OpenSetClassifier(
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
-    def _check_options(self) -> None:
-        """Check options that these data do not use."""
-        _check.rate(CALLER, "tpr", self.tpr, open_low=True)
-        if self.surrogate is not None:
-            _check.one_of(CALLER, "surrogate", self.surrogate, ["classes"])
-        if not callable(self.objective):
-            thresholds.check_options(CALLER, self.objective, self._options())
-
-    def _options(self) -> dict[str, Any]:
-        alpha = {} if self.alpha is None else {"alpha": self.alpha}
-        return {**(self.objective_params or {}), **alpha}
-
-    def _calibrated(
-        self, scores: Scores, features: NDArray[Any] | None, own: Scores
-    ) -> Rejector:
-        """Calibrate on held-out `scores`; `own` are those of the classifier fitted."""
-        options = self._options()
-        objective: Any = self.objective
-        if (
-            scores.n_unknown == 0
-            and isinstance(objective, str)
-            and thresholds.needs_unknowns(objective)
-        ):
-            options = {}
-
-            def objective(found: Scores) -> Threshold:
-                return self._accepting(found, own)
-
-        columns = np.stack([scores.known, scores.predicted], axis=1)
-        if features is not None:
-            columns = np.concatenate([columns, features], axis=1)
-        classes = [str(name) for name in self.classes_]
-        held_out = Outputs(features=columns, labels=scores.labels, classes=classes)
-        # A threshold that rejects nothing is warned of, not refused: a search over
-        # parameters must be able to go on.
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", CalibrationWarning)
-            made = Rejector.calibrate(
-                Fitted(detector=HeldOut(), state={}),
-                known=held_out,
-                objective=objective,
-                accept_risk=True,
-                **options,
-            )
-        drawn = made.reference_features
-        drawn = None if features is None or drawn is None else drawn[:, 2:]
-        return replace(made, reference_features=drawn)
-
-    def _accepting(self, scores: Scores, own: Scores) -> Threshold:
-        """Choose the threshold that accepts the share `tpr` of the known samples."""
-        threshold = thresholds.at_tpr(scores, self.tpr)
-        if self.tpr < 1:
-            return threshold
-        # tpr = 1 must hold for all samples: the final classifier may give a sample a
-        # lower knownness than the one fitted without it.
-        least = min(threshold.value, float(own.known.min()))
-        interval = threshold.interval._replace(low=-np.inf, high=least)
-        return replace(threshold, value=least, interval=interval)
+    def _threshold(self, scores: Scores) -> Threshold:
+        """Choose the threshold on the scores of held-out samples."""
+        objective, options = self.objective, {}
+        if not scores.n_unknown and thresholds.needs_unknowns(objective):
+            objective, options = "at_tpr", {"tpr": self.tpr}
+        elif self.alpha is not None:
+            options = {"alpha": self.alpha}
+        return thresholds.choose_by(objective, scores, caller=CALLER, options=options)
 
     def _warn(self) -> None:
-        """Warn of cautions; copies of one classifier warn of each kind once."""
-        said = self._warned_of if hasattr(self, "_is_copy") else set()
+        """Warn of cautions; copies warn of each kind once."""
+        said = _WARNED_OF if hasattr(self, "_is_copy") else set()
         for one in self.cautions_:
             if one.code not in said:
                 warnings.warn(str(one), CalibrationWarning, stacklevel=3)

@@ -1,12 +1,12 @@
 """Outputs of scikit-learn classifiers, and scores of samples held out of the fit."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.model_selection import check_cv
 from sklearn.pipeline import Pipeline
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from openset import _check, _class_names
 from openset._types import UNKNOWN
-from openset.detectors import Batch, Detector, Fitted, State, combine, make
+from openset.detectors import Detector, Fitted, combine, make
 from openset.detectors.combined import knots_of, rank
 from openset.metrics import auroc
 from openset.outputs import Outputs
@@ -22,13 +22,6 @@ from openset.scores import Scores
 from openset.selection.choose import MEMBERS, suitable
 
 CALLER = "OpenSetClassifier"
-
-
-_INPUTS = (
-    f"{CALLER}: features are the inputs of the classifier, if they are dense numbers, "
-    "and the weights of a linear classifier are the head. Detectors of logits (msp, "
-    "energy) need neither"
-)
 
 
 def outputs_of(model: Any, X: Any, **about: Any) -> Outputs:
@@ -40,11 +33,9 @@ def outputs_of(model: Any, X: Any, **about: Any) -> Outputs:
 
 def logits_of(model: Any, X: Any) -> NDArray[np.float64]:
     """Return one score per class: decision values, else log-probabilities."""
-    params = model.get_params(deep=True) if hasattr(model, "get_params") else {}
     is_of_pairs = any(
-        params[name] == "ovo"
-        for name in params
-        if name.endswith("decision_function_shape")
+        name.endswith("decision_function_shape") and value == "ovo"
+        for name, value in model.get_params().items()
     )
     if hasattr(model, "decision_function") and not is_of_pairs:
         values = np.asarray(model.decision_function(X), dtype=np.float64)
@@ -144,9 +135,8 @@ def scored(
         for i in list(parts):
             try:
                 parts[i].append(recipes[i].fit(train).score(held_out))
-            except ValueError as error:
+            except ValueError:
                 if i == 0:
-                    error.add_note(_INPUTS)
                     raise
                 del parts[i]  # of several: it cannot be fitted on these samples
         features.append(held_out.features)
@@ -167,25 +157,6 @@ def joined(fitted: list[Fitted], held_out: list[Scores]) -> tuple[Fitted, Scores
     ranks = [rank(one.known, knots_of(known)) for one, known in both]
     mean = held_out[0].with_known(np.mean(ranks, axis=0))
     return combine(fitted, reference=reference), mean
-
-
-@dataclass(frozen=True, kw_only=True)
-class HeldOut(Detector, register=False):
-    """Returns scores and classes that are given as the first two features.
-
-    Held-out scores come from one detector per fold, but a rejector is calibrated with a
-    single one.
-    """
-
-    score_needs = ("features",)
-
-    def score_batch(self, state: State, batch: Batch) -> NDArray[np.float64]:
-        """Return the first feature."""
-        return batch.features[:, 0]
-
-    def predict_batch(self, state: State, batch: Batch) -> NDArray[np.int64]:
-        """Return the second feature."""
-        return batch.features[:, 1].astype(np.int64)
 
 
 def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
@@ -211,14 +182,13 @@ def splits(
     """
     known, unknown = np.flatnonzero(owner >= 0), np.flatnonzero(owner < 0)
     n_classes = np.unique(owner[known]).size
-    folds = [*_folds(cv, rows_of(X, known), labels[known], owner[known])]
+    splitter = check_cv(cv, labels[known], classifier=True)
+    folds = [*splitter.split(rows_of(X, known), labels[known])]
     for i, (train, test) in enumerate(folds):
-        n_learnt = np.unique(owner[known[train]]).size
-        if n_learnt < n_classes:
-            rule = "one that leaves samples of every class to fit on"
-            got = f"a split with {n_learnt} of {n_classes}"
-            _check.fail(CALLER, "cv", rule, got)
-        yield known[train], np.append(known[test], unknown[i :: len(folds)])
+        rows, others = known[train], known[test]
+        # The only sample of a class is in the others: it would be held out as unknown.
+        others = others[np.isin(owner[others], owner[rows])]
+        yield rows, np.append(others, unknown[i :: len(folds)])
     if leave_out and n_classes < 3:
         rule, got = "None for fewer than three classes", "'classes'"
         remedy = "With one of two left out, only one class is left to classify"
@@ -227,39 +197,10 @@ def splits(
         yield np.flatnonzero(owner != place), np.flatnonzero(owner == place)
 
 
-def _folds(
-    cv: Any, X: Any, labels: NDArray[Any], owner: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
-    if hasattr(cv, "split") and not isinstance(cv, str):
-        yield from cv.split(X, labels)
-        return
-    given = cv if cv is None or np.isscalar(cv) else type(cv)  # a list may be long
-    remedy = "It may also be a splitter, with split(X, y)"
-    n_folds = _check.integer(CALLER, "cv", given, low=2, remedy=remedy)
-    counts = np.bincount(owner)
-    if counts.max() < 2:
-        rule = "two or more for at least one class"
-        got = f"1 sample of each of {counts.size} classes"
-        remedy = "The threshold is chosen on samples held out of the fit"
-        _check.fail(f"{CALLER}.fit", "samples", rule, got, remedy)
-    order = np.argsort(owner, kind="stable")
-    place = np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts)
-    folds = np.empty(owner.size, dtype=np.int64)
-    # Every class is spread over the folds; a single sample of a class is in every fit.
-    folds[order] = np.where(counts[owner[order]] > 1, place % n_folds, -1)
-    for fold in range(min(n_folds, int(counts.max()))):
-        yield np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-
-
 def checked_labels(X: Any, y: Any) -> NDArray[Any]:
     """Return labels as an array of numbers or strings, one per sample."""
     labels = column_or_1d(y, warn=True)
     check_consistent_length(X, labels)
-    kinds = {"str" if isinstance(y, str) else type(y).__name__ for y in labels.tolist()}
-    if "str" in kinds and len(kinds) > 1:
-        rule, got = "all strings or all numbers", " and ".join(sorted(kinds))
-        remedy = "Use a string for unknown samples too; remove samples without a label"
-        _check.fail(f"{CALLER}.fit", "y", rule, got, remedy, TypeError)
     assert_all_finite(labels, input_name="y")
     check_classification_targets(labels)
     return labels
@@ -279,11 +220,6 @@ def find_unknown(label: Any, labels: NDArray[Any]) -> tuple[Any, NDArray[np.bool
         remedy = f"Leave it out for {default!r}"
         _check.fail(CALLER, "unknown_label", rule, repr(label), remedy)
     is_unknown = labels == unknown
-    if is_unknown.all():
-        rule = "labels of known classes, apart from examples of unknowns"
-        got = f"{labels.size} labels that are all unknown ({unknown!r})"
-        remedy = "Add known samples, or choose another unknown_label if it is a class"
-        _check.fail(f"{CALLER}.fit", "y", rule, got, remedy)
     is_default = label is None and not is_text
     if is_default and is_unknown.any() and np.unique(labels).size == 2:
         return None, np.zeros(labels.size, dtype=bool)

@@ -86,25 +86,20 @@ class OpenSetModule(nn.Module):
             got = f"one whose inputs are perturbed by {rejector.input_step}"
             remedy = "Extract outputs with that step, and use Rejector.predict"
             _check.fail(_CALLER, "rejector", rule, got, remedy)
-        if getattr(rejector.fitted.detector, "backend", None) == "faiss":
-            rule, got = "one that runs on torch", "a detector with backend='faiss'"
-            _check.fail(_CALLER, "rejector", rule, got)
         if head is not None:
             found = heads.named(_CALLER, model, head)
         elif example is not None:
             found = heads.found(_CALLER, model, lambda: model(example))
         else:
-            found = heads.of_size(_CALLER, model, **rejector.fitted.widths)
+            found = heads.of_size(_CALLER, model, rejector.fitted.widths)
         layer = found.layer
-        sizes = {"n_classes": layer.out_features, "n_features": layer.in_features}
-        rejector.check_network(_CALLER, f"head {found.name!r}", **sizes)
+        rejector.check_network(_CALLER, f"head {found.name!r}", **found.sizes)
         self.model = model
         self.head = found.name
         self.classes = rejector.classes
         is_double = layer.weight.dtype == torch.float64
         dtype = torch.float64 if is_double else torch.float32
         self.score = Decision(rejector, dtype, layer.weight.device)
-        self._head = [found]  # in a list: not a second submodule
         self._recorder = _Recorder()
         # The hook must not keep this module alive when it is no longer used.
         hook = layer.register_forward_hook(self._recorder.record)
@@ -124,7 +119,7 @@ class OpenSetModule(nn.Module):
                 self.model(*args, **kwargs)
             finally:
                 recorded = self._recorder.recorded.pop(thread)
-            features, logits = heads.only_call(_CALLER, self._head[0], recorded)
+            features, logits = heads.only_call(_CALLER, self.head, recorded)
             classes, known = self.score(logits, features)
         return OpenSetResult(classes=classes, known=known, logits=logits)
 
@@ -152,6 +147,10 @@ class Decision(nn.Module):
 
     def __init__(self, rejector: Rejector, dtype: torch.dtype, device: Any) -> None:
         super().__init__()
+        need_rejector(_CALLER, rejector)
+        if getattr(rejector.fitted.detector, "backend", None) == "faiss":
+            rule = "'matmul', which gives the same numbers"
+            _check.fail(_CALLER, "backend", rule, "'faiss'")
         state = rejector.fitted.prepared(torch.empty(0, device=device), dtype)
         self.detector = rejector.fitted.detector
         # torch does not allow dots in the name of a buffer.

@@ -8,19 +8,15 @@ from openset import _check, metrics
 from openset._optional import needs
 from openset.scores import Scores
 
-_CALLER = "openset.integrations.torchmetrics"
-
 with needs("torchmetrics"):
     import torch
     from torch import Tensor
     from torchmetrics import Metric
     from torchmetrics.utilities import dim_zero_cat
 
-    # After torch, so that a missing torch is reported for this module.
-
 __all__ = ["OSA", "OSCR", "OSCRPoints", "OpenAUC"]
 
-_LARGEST_ID = 1 << 53  # float64 represents all integers up to here
+_NO_ID = -(1 << 53)
 
 
 class OSCRPoints(NamedTuple):
@@ -32,22 +28,20 @@ class OSCRPoints(NamedTuple):
 
 
 class _OpenSetMetric(Metric):
-    """Keeps every sample: (knownness, predicted class, label[, id])."""
+    """Keeps every sample: knownness, predicted class, label and id, in one row.
+
+    The rows are one flat state of float64, as tensors are gathered over processes, some
+    of which may have no samples. It represents float32 scores exactly.
+    """
 
     is_differentiable = False
     full_state_update = False
-    labels: list[Tensor]
-    predicted: list[Tensor]
-    known: list[Tensor]
-    ids: list[Tensor]
+    rows: list[Tensor]
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        # One dtype for all states, as tensors are gathered over processes, some of
-        # which may have no samples. It represents float32 scores exactly.
         self.set_dtype(torch.float64)
-        for name in ("labels", "predicted", "known", "ids"):
-            self.add_state(name, default=[], dist_reduce_fx="cat")
+        self.add_state("rows", default=[], dist_reduce_fx="cat")
 
     def update(
         self,
@@ -70,59 +64,32 @@ class _OpenSetMetric(Metric):
             Index of each sample in its data set. With ids, a sample processed several
             times (the padding of a distributed sampler) is counted once.
         """
-        caller = type(self).__name__
-        batch = {"known": known, "predicted": predicted, "labels": labels}
-        if ids is not None:
-            batch["ids"] = ids
-        for name, values in batch.items():
-            if not isinstance(values, Tensor) or values.ndim != 1:
-                got = f"{type(values).__name__} of {np.shape(values)}"
-                _check.fail(caller, name, "a tensor with one axis", got)
-            is_integer = values.dtype != torch.bool and not values.is_floating_point()
-            if name != "known" and not is_integer:
-                _check.fail(caller, name, "integers", values.dtype, error=TypeError)
-        _check.same_length(caller, {n: v.shape[0] for n, v in batch.items()})
-        # The absolute value of the smallest integer overflows to itself.
-        if ids is not None and ((ids > _LARGEST_ID) | (ids < -_LARGEST_ID)).any():
-            _check.fail(caller, "ids", f"at most {_LARGEST_ID}", "larger ones")
-        for name, values in batch.items():
-            getattr(self, name).append(values.detach().to(torch.float64))
+        ids = torch.full_like(labels, _NO_ID) if ids is None else ids
+        columns = [known, predicted, labels, ids]
+        rows = torch.stack([one.detach().double() for one in columns], dim=1)
+        if any((rows[:, i].long() != columns[i]).any() for i in (1, 2, 3)):
+            name, rule = "predicted, labels and ids", "integers below 2**53"
+            _check.fail(type(self).__name__, name, rule, "others")
+        self.rows.append(rows.flatten())
 
     def scores(self) -> Scores:
         """Return all samples as :class:`openset.Scores`."""
-        caller = type(self).__name__
-        names = ("labels", "predicted", "known", "ids")
-        columns = {name: _column(getattr(self, name)) for name in names}
-        if columns["labels"].numel() == 0:
-            _check.fail(caller, "metric", "updated", "no samples")
-        ids = columns.pop("ids")
-        if ids.numel():
-            _check.same_length(
-                caller, {"labels": columns["labels"].numel(), "ids": ids.numel()}
-            )
-            order = torch.argsort(ids, stable=True)
-            ids = ids[order]
-            is_first = torch.ones_like(ids, dtype=torch.bool)
-            is_first[1:] = ids[1:] != ids[:-1]
-            columns = {n: c[order][is_first] for n, c in columns.items()}
-            columns["ids"] = ids[is_first]
-        arrays = {name: column.cpu().numpy() for name, column in columns.items()}
+        # Before gathering the state is a list, perhaps an empty one.
+        flat = dim_zero_cat(self.rows) if len(self.rows) else torch.empty(0)
+        known, predicted, labels, ids = flat.reshape(-1, 4).cpu().numpy().T
+        has_id = ids != _NO_ID
+        if has_id.any() != has_id.all():
+            _check.fail(type(self).__name__, "ids", "given for all batches", "some")
+        rows = np.unique(ids, return_index=True)[1] if has_id.any() else slice(None)
         return Scores(
-            labels=arrays["labels"].astype("int64"),
-            predicted=arrays["predicted"].astype("int64"),
-            known=arrays["known"],
-            ids=arrays["ids"].astype("int64") if "ids" in arrays else None,
+            labels=labels[rows].astype(np.int64),
+            predicted=predicted[rows].astype(np.int64),
+            known=known[rows],
+            ids=ids[rows].astype(np.int64) if has_id.any() else None,
         )
 
     def _result(self, value: Any) -> Tensor:
         return torch.tensor(value, dtype=torch.float64, device=self.device)
-
-
-def _column(state: list[Tensor] | Tensor) -> Tensor:
-    """Concatenate a state: a list before gathering, a tensor after it."""
-    if isinstance(state, list) and not state:
-        return torch.empty(0, dtype=torch.float64)
-    return dim_zero_cat(state)
 
 
 class OpenAUC(_OpenSetMetric):
@@ -179,11 +146,7 @@ class OSCR(_OpenSetMetric):
     def compute(self) -> OSCRPoints:
         """Return the curve over all samples."""
         curve = metrics.oscr_curve(self.scores())
-        return OSCRPoints(
-            fpr=self._result(curve.fpr),
-            ccr=self._result(curve.ccr),
-            thresholds=self._result(curve.thresholds),
-        )
+        return OSCRPoints(*map(self._result, (curve.fpr, curve.ccr, curve.thresholds)))
 
 
 class OSA(_OpenSetMetric):
@@ -222,6 +185,5 @@ class OSA(_OpenSetMetric):
 
     def compute(self) -> Tensor:
         """Return the metric over all samples."""
-        return self._result(
-            metrics.osa(self.scores(), self.threshold, alpha=self.alpha)
-        )
+        found = metrics.osa(self.scores(), self.threshold, alpha=self.alpha)
+        return self._result(found)

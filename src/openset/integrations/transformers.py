@@ -1,6 +1,5 @@
 """A callback for the `Trainer` of transformers that reports open-set metrics."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ from openset._types import UNKNOWN
 from openset.metrics import evaluate
 from openset.outputs import Outputs
 from openset.scores import Scores
-
-_CALLER = "openset.integrations.transformers"
 
 with needs("transformers"):
     from torch.utils.data import Dataset
@@ -60,17 +57,13 @@ class OpenSetCallback(TrainerCallback):
     ) -> None:
         self._trainer = trainer
         self._unknown = _Unlabelled(unknown, trainer.args.label_names or ())
-        self._known: Any = trainer.eval_dataset if known is None else known
+        self._known = known
         made = detectors.make(detector)
         if made.learns or made.score_needs != ("logits",):
             rule = "a detector that uses logits only and needs no fitting"
             remedy = "Use 'msp', 'maxlogit', 'energy' or 'gen'"
             _check.fail("OpenSetCallback", "detector", rule, repr(detector), remedy)
         self._fitted = made.fit()
-        if self._known is None or isinstance(self._known, Mapping):
-            got = "none, and the trainer has not exactly one eval_dataset"
-            remedy = "Give the data set of the known samples"
-            _check.fail("OpenSetCallback", "known", "given", got, remedy)
 
     def on_evaluate(
         self,
@@ -81,8 +74,9 @@ class OpenSetCallback(TrainerCallback):
         **kwargs: Any,
     ) -> None:
         """Compute and log the metrics; the trainer calls this."""
-        known = self._trainer.predict(self._known)
-        unknown = self._trainer.predict(self._unknown)
+        trainer = self._trainer
+        data: Any = trainer.eval_dataset if self._known is None else self._known
+        known, unknown = trainer.predict(data), trainer.predict(self._unknown)
         if known.label_ids is None:
             _check.fail("OpenSetCallback", "known", "labelled", "no labels")
         # Other negative labels, such as -100, are of no class either.
@@ -94,7 +88,7 @@ class OpenSetCallback(TrainerCallback):
         values = {f"eval_{name}": value for name, value in found.items()}
         if metrics is not None:
             metrics |= values
-        self._trainer.log(values)
+        trainer.log(values)
 
 
 class _Unlabelled(Dataset[Any]):

@@ -81,13 +81,12 @@ def need_valid(
 
 @dataclass(frozen=True, eq=False)
 class WithGaps:
-    """A batch without the samples that could not be read.
+    """A batch with other samples in place of those that could not be read.
 
     Attributes
     ----------
     batch
-        Inputs of those that were read, or of one in place of none; labels and ids of
-        all samples.
+        Inputs, labels and ids.
     is_read
         Which samples were read.
     """
@@ -97,10 +96,8 @@ class WithGaps:
 
     def filled(self, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
         """Return outputs of the batch with NaN for the samples that were not read."""
-        found = {}
-        for name, rows in arrays.items():
-            found[name] = np.full(
-                (self.is_read.size, *rows.shape[1:]), np.nan, rows.dtype
-            )
-            found[name][self.is_read] = rows[: self.is_read.sum()]
-        return found
+        gaps = ~self.is_read[:, None]
+        return {
+            n: np.where(gaps, rows.dtype.type("nan"), rows)
+            for n, rows in arrays.items()
+        }

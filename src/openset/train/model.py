@@ -12,7 +12,7 @@ from openset import _check, detectors
 from openset._types import UNKNOWN
 from openset._xp import to_numpy
 from openset.datasets import Samples, lazy_inputs
-from openset.extract import LinearHead, Network
+from openset.extract import Network
 from openset.extract.head import evaluating, inner_features, inner_layers, recording
 from openset.extract.loop import Arrays, gather
 from openset.extract.network import Batches
@@ -65,12 +65,6 @@ class RunNetwork(Network):
 
     model: TrainedNetwork
     of_files: bool = False  # which get the size of the images in training
-
-    @property
-    def head(self) -> LinearHead | None:
-        """The last layer, if the logits are made by one."""
-        found = head_of(self.model.learner)
-        return LinearHead(**found, classes=self.classes) if found else None
 
     @property
     def layers(self) -> dict[str, str]:

@@ -6,7 +6,7 @@ from pytest import approx  # noqa: PT013
 from scipy import stats as sps
 from scipy.special import logit
 
-from openset import Scores, UndefinedMetricError, metrics
+from openset import Scores, metrics
 from openset.metrics import intervals
 from openset.metrics.intervals import (
     Interval,
@@ -80,24 +80,30 @@ def test_a_bootstrap_is_the_quantiles_of_its_replicates():
     values = replicates(scores, row)["it"]
     assert values.size == 1000
     assert values.tolist() == replicates(scores, row, rng=0)["it"].tolist()
-    found = metrics.bootstrap(scores, "auroc", level=0.8)
-    assert found == percentile(values, 0.8)
+    found = percentile(values, 0.8)
     assert (found.low, found.high) == tuple(np.quantile(values, [0.1, 0.9]))
     assert found.method == "bootstrap, 1000"
-    assert metrics.bootstrap(scores, "auroc").level == 0.95
+    generator = np.random.default_rng(0)
+    for rng, is_same in ((generator, True), (generator, False), (1, False)):
+        assert (replicates(scores, row, rng=rng)["it"].tolist() == values.tolist()) == (
+            is_same
+        )
 
 
-def test_parameters_of_the_metric_are_passed_on():
-    scores = draw()
-    row = metrics.get("fpr_at_tpr")
-    half = {"it": intervals.numeric_metric(row, caller="me", params={"tpr": 0.5})}
-    assert half["it"].params == {"tpr": 0.5}
-    assert intervals.numeric_metric("fpr_at_tpr", caller="me", params={}) is row
-    found = metrics.bootstrap(scores, "fpr_at_tpr", resamples=50, tpr=0.5)
-    assert found == percentile(replicates(scores, half, resamples=50)["it"], 0.95)
-    unknown = metrics.get("fpr_at_tpr_unknown")
-    both = intervals.numeric_metric(unknown, caller="me", params={"tpr": 0.5})
+def test_options_change_the_row_of_a_metric():
+    row = metrics.get("fpr_at_tpr_unknown")
+    both = intervals.numeric_metric(row, caller="me", params={"tpr": 0.5})
     assert both.params == {"positive": "unknown", "tpr": 0.5}
+    assert intervals.numeric_metric("auroc", caller="me", params={}).key == "auroc"
+    for bad, words in (
+        ("oscr_curve", "me: metric must be one of 'openauc', 'au"),
+        ("oosa", "me: metric must be one of"),
+        ("acuracy", "me: metric must be one of"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            intervals.numeric_metric(bad, caller="me", params={})
+    with pytest.raises(ValueError, match=r"tpr must be .*, got 2"):
+        intervals.numeric_metric(row, caller="me", params={"tpr": 2})
 
 
 @pytest.mark.parametrize("at_a_time", [1, 3, 4, 100])
@@ -132,16 +138,6 @@ def test_every_sample_is_drawn_as_often_as_any_other(clusters):
             assert (np.ptp(weights[:, side][:, units == unit], axis=1) == 0).all()
 
 
-def test_the_bootstrap_is_reproducible_by_a_seed_or_a_generator():
-    scores = draw()
-    options = {"resamples": 20}
-    by_default = metrics.bootstrap(scores, "auroc", **options)
-    assert metrics.bootstrap(scores, "auroc", rng=0, **options) == by_default
-    generator = np.random.default_rng(0)
-    assert metrics.bootstrap(scores, "auroc", rng=generator, **options) == by_default
-    assert metrics.bootstrap(scores, "auroc", rng=1, **options) != by_default
-
-
 class _Seen(list):
     """A metric that keeps what it is computed on."""
 
@@ -160,45 +156,19 @@ def drawn(scores, **options):
     return seen
 
 
-ONE_SIDED = Scores(labels=[0, 1], predicted=[0, 0], known=[0.3, 0.1])
+def test_an_oracle_can_be_resampled_too():
+    row = metrics.get("osa_best")
+    found = replicates(draw(), {"it": row}, resamples=20)["it"]
+    assert 0.5 <= found.min() < found.max() <= 1
 
 
-@pytest.mark.parametrize(
-    ("change", "error", "words"),
-    [
-        ({"metric": "oscr_curve"}, ValueError, "metric must be one of 'openauc', 'au"),
-        ({"metric": "oosa"}, ValueError, "metric must be one of 'openauc', 'auroc'"),
-        ({"metric": "acuracy"}, ValueError, "metric must be one of"),
-        ({"metric": "osa"}, ValueError, "threshold must be given, got None. osa is a"),
-        ({"scores": ONE_SIDED}, UndefinedMetricError, "undefined without unknown"),
-        ({"scores": [1, 2]}, TypeError, "scores must be Scores, got list"),
-        ({"resamples": 1}, ValueError, "resamples must be an integer >= 2, got 1"),
-        ({"level": 0}, ValueError, r"level must be a number in \(0, 1\), got 0"),
-        ({"level": 1}, ValueError, r"level must be a number in \(0, 1\), got 1"),
-        ({"level": 1.5}, ValueError, r"level must be a number in \(0, 1\), got 1.5"),
-        ({"level": -0.5}, ValueError, r"level must be a number in \(0, 1\), got -0.5"),
-        ({"clusters": "rows"}, ValueError, "clusters must be one of 'groups', got"),
-    ],
-)
-def test_what_the_bootstrap_refuses_is_named(change, error, words):
-    with pytest.raises(error, match=f"^bootstrap: {words}"):
-        metrics.bootstrap(
-            **({"scores": draw(), "metric": "auroc", "resamples": 10} | change)
-        )
-
-
-def test_an_option_of_the_metric_is_checked_before_it_is_resampled():
-    with pytest.raises(ValueError, match=r"tpr must be .*, got 2"):
-        metrics.bootstrap(draw(), "fpr_at_tpr", resamples=10, tpr=2)
-
-
-def test_an_oracle_has_a_bootstrap_too():
-    found = metrics.bootstrap(draw(), "osa_best", resamples=20)
-    assert found.low <= found.high <= 1
-
-
-def test_clusters_need_groups():
-    scores = draw()
+def test_what_cannot_be_resampled_is_named():
+    scores, row = draw(), {"it": metrics.get("auroc")}
     plain = Scores(labels=scores.labels, predicted=scores.predicted, known=scores.known)
-    with pytest.raises(ValueError, match="bootstrap: scores must have groups for clus"):
-        metrics.bootstrap(plain, "auroc", clusters="groups")
+    for given, options, words in (
+        (scores, {"resamples": 1}, "resamples must be an integer >= 2, got 1"),
+        (scores, {"clusters": "rows"}, "clusters must be one of 'groups', got"),
+        (plain, {"clusters": "groups"}, "scores must have groups for clus"),
+    ):
+        with pytest.raises(ValueError, match=f"^bootstrap: {words}"):
+            replicates(given, row, **options)

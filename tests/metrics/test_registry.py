@@ -193,7 +193,7 @@ def test_a_registered_metric_is_evaluated_like_the_others(registered):
 
 def test_an_interval_without_a_kernel_is_the_bootstrap_of_the_function(registered):
     scores = made()
-    found = metrics.bootstrap(scores, "gap", resamples=1000, power=1)
+    found = evaluate(scores, metrics=["gap"], bootstrap=1000).intervals["gap"]
     spread = [scores.known[labels].var(ddof=1) / 200 for labels in (slice(200),
               slice(200, None))]  # fmt: skip
     half = sps.norm.ppf(0.975) * np.sqrt(sum(spread))
@@ -209,8 +209,6 @@ def test_a_metric_at_a_threshold_is_reported_where_there_is_one(table):
     metrics.register(row)
     assert "accepted" not in evaluate(made())
     assert evaluate(made(), 0.5)["accepted"] == np.mean(made().known >= 0.5)
-    with pytest.raises(ValueError, match="accepted is a metric at a threshold"):
-        metrics.bootstrap(made(), "accepted")
 
 
 def test_where_it_is_undefined_evaluate_says_so(table):
@@ -259,6 +257,6 @@ def test_a_name_with_a_module_is_imported_and_registered(table):
     with pytest.raises(TypeError, match="metric must be a Metric, got function"):
         metrics.get(f"{__name__}:gap")
     with pytest.raises(ImportError, match="could not be imported"):
-        metrics.bootstrap(made(), "no.such.module:GAP")
+        metrics.get("no.such.module:GAP")
     with pytest.raises(ValueError, match=r"Name a metric of your own as 'package"):
         metrics.get("gapp")

@@ -35,7 +35,6 @@ from openset.metrics.imbalance import inner_score as inner_score
 from openset.metrics.imbalance import outer_score as outer_score
 from openset.metrics.imbalance import overall_score as overall_score
 from openset.metrics.intervals import Interval as Interval
-from openset.metrics.intervals import bootstrap as bootstrap
 from openset.metrics.ranking import acc_plus_auroc as acc_plus_auroc
 from openset.metrics.ranking import acc_times_auroc as acc_times_auroc
 from openset.metrics.ranking import accuracy as accuracy

@@ -14,7 +14,7 @@ from openset._types import UndefinedMetricError
 from openset.metrics.counts import Count, RankingCounts, class_counts
 from openset.metrics.registry import Metric, get, table, with_options
 from openset.metrics.sums import Floats
-from openset.scores import Scores, need_both_sides
+from openset.scores import Scores
 
 _AT_A_TIME = 1 << 22  # limit of replicates x samples in memory
 
@@ -67,69 +67,8 @@ def wilson(hits: int, n: int, level: float) -> Interval:
     return Interval(low, 1.0 if hits == n else centre + half, level, "Wilson")
 
 
-def bootstrap(
-    scores: Scores,
-    metric: str,
-    *,
-    threshold: float | None = None,
-    resamples: int = 1000,
-    level: float = 0.95,
-    clusters: Literal["groups"] | None = None,
-    rng: np.random.Generator | int = 0,
-    **params: Any,
-) -> Interval:
-    """Percentile interval from known and unknown samples, each resampled by themselves.
-
-    A metric that takes no counts is computed on each resampled data set in turn.
-
-    Parameters
-    ----------
-    scores
-        Labelled scores of known and unknown samples.
-    metric
-        Key of a metric, e.g. ``"fpr_at_tpr"``, or ``package.module:Name``.
-    threshold
-        For metrics at a threshold.
-    resamples
-        Number of resampled data sets, at least 2.
-    level
-        Confidence level.
-    clusters
-        ``"groups"`` draws whole groups instead of samples, for samples that belong
-        together (frames of a video, images of a patient). Undefined if all known
-        samples or all unknowns are of one group.
-    rng
-        Seed or generator.
-    **params
-        Passed to the metric, e.g. ``tpr=0.9``.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> known = np.concatenate([rng.normal(1, 1, 200), rng.normal(0, 1, 200)])
-    >>> labels = np.repeat([0, -1], 200)
-    >>> scores = Scores(labels=labels, predicted=np.zeros(400, int), known=known)
-    >>> interval = bootstrap(scores, "auroc", resamples=200)
-    >>> 0.65 < interval.low < 0.76 < interval.high < 0.85
-    True
-    """
-    need_both_sides("bootstrap", scores)
-    row = numeric_metric(metric, caller="bootstrap", params=params)
-    need_spread("bootstrap", scores, clusters)
-    found = replicates(
-        scores,
-        {"": row},
-        threshold=threshold,
-        resamples=resamples,
-        clusters=clusters,
-        rng=rng,
-    )
-    return percentile(found[""], level)
-
-
 def percentile(values: Floats, level: float) -> Interval:
     """Interval between the outer quantiles of the replicates."""
-    _check.open_unit("bootstrap", "level", level)
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2]).tolist()
     return Interval(low, high, level, f"bootstrap, {values.size}")
 
@@ -145,15 +84,12 @@ def replicates(
 ) -> dict[str, Floats]:
     """Values of several metrics, each on the same resampled data sets.
 
-    `wanted` maps names of your own to rows of the table of metrics.
+    Known and unknown samples are each resampled by themselves. `wanted` maps names of
+    your own to rows of the table of metrics; a metric that takes no counts is computed
+    on each data set in turn.
     """
     # The ends of an interval are quantiles, which need at least two values.
     _check.integer("bootstrap", "resamples", resamples, low=2)
-    need_both_sides("bootstrap", scores)
-    for row in wanted.values():
-        if row.kind == "threshold" and threshold is None:
-            why = f"{row.key} is a metric at a threshold"
-            _check.fail("bootstrap", "threshold", "given", None, why)
     bare = replace(scores, ids=None)  # which would be copied with every draw
     at = -np.inf if threshold is None else threshold
     sides, generator = _units(scores, clusters), np.random.default_rng(rng)

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from openset import _check
 from openset._types import UndefinedMetricError
@@ -27,9 +26,10 @@ class Rates:
     n_rejected_unknown: int
 
     @classmethod
-    def of(cls, scores: Scores, accepted: NDArray[np.bool_]) -> Self:
-        """Count the decisions; `accepted` has one entry per sample."""
-        need_scores("Rates.of", scores)
+    def at(cls, scores: Scores, threshold: float) -> Self:
+        """Count the decisions of a threshold: accepted iff ``known >= threshold``."""
+        need_scores("Rates.at", scores)
+        accepted = scores.known >= _check.threshold("Rates.at", threshold)
         n_accepted_unknown = int(np.count_nonzero(accepted & scores.is_unknown))
         return cls(
             n_known=scores.n_known,
@@ -39,12 +39,6 @@ class Rates:
             n_accepted_correct=int(np.count_nonzero(accepted & scores.is_correct)),
             n_rejected_unknown=scores.n_unknown - n_accepted_unknown,
         )
-
-    @classmethod
-    def at(cls, scores: Scores, threshold: float) -> Self:
-        """Count the decisions of a threshold: accepted iff ``known >= threshold``."""
-        need_scores("Rates.at", scores)
-        return cls.of(scores, scores.known >= _check.threshold("Rates.at", threshold))
 
     @property
     def n_rejected(self) -> int:

@@ -280,7 +280,7 @@ def _of_kinds(table: ByGroup, kinds: list[dict[str, Any]]) -> Iterator[Caution]:
         message = (
             "kinds of unknowns need different thresholds: with this one, a kind "
             f"loses {lost:.1%} of open-set accuracy compared with its best threshold. "
-            "Consider the objective worst_group, or another detector"
+            "Consider the objective worst_group, or comparing several detectors"
         )
         yield Caution("CAL003", message)
     names = [row["group"] for row in kinds]

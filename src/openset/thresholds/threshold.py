@@ -137,7 +137,7 @@ class Threshold:
 
     def rates(self, scores: Scores) -> Rates:
         """Count the decisions on labelled scores: CCR, URR and the like."""
-        return Rates.of(scores, self.accepts(scores))
+        return Rates.at(scores, self.value)
 
     def check_disjoint(self, scores: Scores, *, caller: str = "Threshold") -> None:
         """Raise if these are scores of samples the threshold was chosen on.

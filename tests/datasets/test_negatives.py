@@ -54,6 +54,10 @@ def test_negatives_are_the_classes_that_are_left():
     assert with_negatives(p, zoo, zoo).negative == ("c", "d", "e")
     found = with_negatives(p, zoo, other)
     assert (found.negative, found.negative_source) == (tuple("vwxyz"), "other")
+    taken = Protocol(known=["a"], unknown=["w"], source="zoo", unknown_source="other")
+    assert with_negatives(taken, zoo, other).negative == tuple("vxyz")
+    numbered = Protocol(classes=range(5), known=[0], unknown=[1], source="zoo")
+    assert with_negatives(numbered, zoo, zoo).negative == (2, 3, 4)
     with pytest.raises(ValueError, match="must be without negative classes"):
         with_negatives(found, zoo, other)
     whole = Protocol(known=[*"abcd"], unknown=["e"], source="zoo")

@@ -131,17 +131,6 @@ def test_images_are_generated_in_the_size_of_the_real_ones():
         fit_tiny(image_data(side=28), method="arpl_cs")
 
 
-def test_labels_follow_the_order_of_the_known_classes():
-    data = rows_data()
-    first, second, third, last = data.classes
-    usual = last_unknown(data)
-    turned = type(usual)(known=[third, first, second], unknown=[last], source=data.name)
-    test = fit_tiny(data, protocol=turned, epochs=1).outputs["test"]
-    for number, name in enumerate((third, first, second)):
-        assert set(test.labels[test.groups == name]) == {number}
-    assert set(test.labels[test.groups == last]) == {-1}
-
-
 def test_several_test_splits_give_outputs_each_and_scores_of_all():
     data = rows_data()
     usual = last_unknown(data)

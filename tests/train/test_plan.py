@@ -76,35 +76,21 @@ def test_the_validation_part_can_be_trained_on():
     assert len(trained.outputs["train"]) == 45
 
 
-def test_images_of_several_sizes_are_brought_to_one_side(tmp_path):
-    image = pytest.importorskip("PIL.Image", reason="writes the images")
-    rng = np.random.default_rng(0)
-    paths = []
-    for i in range(24):
-        pixels = rng.integers(0, 255, size=(16 + i % 3, 20, 3), dtype=np.uint8)
-        paths.append(str(tmp_path / f"{i}.png"))
-        image.fromarray(pixels).save(paths[-1])
-    data = Dataset(
-        inputs=lazy_inputs.ImageFiles(tuple(paths)),
-        labels=np.arange(24) % 3,
-        classes=["a", "b", "c"],
-        kind="image",
-        name="files",
-        parts={"train": np.arange(12), "test": np.arange(12, 24)},
-    )
-    trained = fit_tiny(data, network="osrci", side=16, epochs=1, validation=0)
-    assert len(trained.outputs["test"]) == 12
-    with pytest.raises(ValueError, match="side must be given for image files"):
-        fit_tiny(data, network="osrci", epochs=1, validation=0)
-
-
-def _in_files(data, folder):
-    """Return the same images, each in a file of its own."""
+def _in_files(data, folder, heights=(16,)):
+    """Return the same images, each in a file of its own, cut off at some height."""
     image = pytest.importorskip("PIL.Image", reason="writes the images")
     paths = [str(folder / f"{i}.png") for i in range(len(data.labels))]
-    for path, pixels in zip(paths, data.inputs, strict=True):
-        image.fromarray(pixels).save(path)
+    for i, (path, pixels) in enumerate(zip(paths, data.inputs, strict=True)):
+        image.fromarray(pixels[: heights[i % len(heights)]]).save(path)
     return dataclasses.replace(data, inputs=lazy_inputs.ImageFiles(tuple(paths)))
+
+
+def test_images_of_several_sizes_are_brought_to_one_side(tmp_path):
+    data = _in_files(image_data(), tmp_path, heights=(14, 15, 16))
+    trained = fit_tiny(data, network="osrci", side=16, epochs=1)
+    assert len(trained.outputs["test"]) == 24
+    with pytest.raises(ValueError, match="side must be given for image files"):
+        fit_tiny(data, network="osrci", epochs=1)
 
 
 def test_images_in_files_that_are_squares_of_one_size_keep_it(tmp_path):

@@ -18,7 +18,6 @@ from openset.train.augment import Pipeline
 from tests.train.tiny import (
     fit_tiny,
     image_data,
-    image_network,
     last_unknown,
     rows_data,
     rows_network,
@@ -39,22 +38,6 @@ def assert_same(found, expected):
         if ours is not None:
             assert_array_equal(ours, theirs, name)
     assert found.classes == expected.classes
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_every_method_answers_the_same_after_loading(name, tmp_path):
-    is_image = name in ("noise", "overlay", "arpl_cs")
-    data = image_data(side=32) if is_image else rows_data()
-    options = {"epochs": 1, "network": "osrci" if is_image else "mlp"}
-    if name == "arpl_cs":
-        options["network"] = image_network(3)
-    trained = fit_tiny(data, method=name, out=tmp_path, **options)
-    own = {"network": image_network(3)} if name == "arpl_cs" else {}
-    loaded = Trained.load(tmp_path)
-    assert loaded.learner is None
-    inputs = inputs_of(data)
-    for one, how in ((trained, {}), (loaded, own)):
-        assert_same(one.apply(inputs, **how), trained.outputs["test"])
 
 
 def test_the_model_goes_on_to_extraction_and_rejection(tmp_path):

@@ -40,32 +40,6 @@ def image_network(n_outputs, *, width=8):
     return Network(nn.Sequential(parts), nn.Linear(4 * width, n_outputs))
 
 
-class Learner(nn.Module):
-    """Network and method as one module, the way a training loop holds them."""
-
-    def __init__(self, network, method):
-        super().__init__()
-        self.network, self.method = network, method
-
-    def forward(self, inputs, labels):
-        """Loss of a batch."""
-        return self.method.loss(self.network, inputs, labels)[0]
-
-
-def parts_of(method):
-    """Names of the parts that bring their own optimiser."""
-    return set(method.parts.values())
-
-
-def classifier_parameters(network, method):
-    """Return what the recipe's optimiser moves: all but such parts."""
-    others = {
-        id(p) for part in parts_of(method) for p in getattr(method, part).parameters()
-    }
-    named = Learner(network, method).named_parameters()
-    return {n: p for n, p in named if p.requires_grad and id(p) not in others}
-
-
 def rows_data(n=60, *, n_classes=4, name="rows"):
     """Return a table with classes around corners of a cube; the last is unknown."""
     rng = np.random.default_rng(3)

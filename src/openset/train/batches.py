@@ -155,13 +155,12 @@ def as_tensor(
         _check.fail(caller, "data", "images or numbers", "texts", remedy, TypeError)
     if kind == "table":
         rows = np.array(inputs, dtype=np.float32)
-        is_finite = np.isfinite(rows).all(axis=-1)
-        if rows.ndim != 2 or (finite and not is_finite.all()):
-            what = "with NaN or infinity" if rows.ndim == 2 else "of another shape"
-            rule, got = "rows of finite numbers", f"shape {rows.shape}, {what}"
+        is_bad = ~np.isfinite(rows).all(axis=-1)
+        if rows.ndim != 2 or (finite and is_bad.any()):
+            got = f"shape {rows.shape}, {is_bad.sum()} with NaN or infinity"
             remedy = "Fill in missing values, or leave those samples out"
-            _check.fail(caller, "data", rule, got, remedy)
-        rows[~is_finite] = np.nan
+            _check.fail(caller, "data", "rows of finite numbers", got, remedy)
+        rows[is_bad] = np.nan
         return torch.from_numpy(rows)
     if lazy_inputs.is_lazy(inputs):  # files
         if side is None:

@@ -180,7 +180,7 @@ class WithExtraSamples:
         # The additional samples: at the door, half way (at a place), or through.
         self._waiting: Tensor | None = more
         self._place = ""
-        self._features: Tensor | None = None
+        self._features: Any = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._network, name)  # sizes, places, the head
@@ -214,7 +214,4 @@ class WithExtraSamples:
 
         The first samples of a method are those of its batch; synthetic ones follow.
         """
-        if self._features is None:
-            rule = "'none' for a method whose loss does not run the network it is given"
-            _check.fail("train.fit", "auxiliary", rule, "'rotation'", error=TypeError)
         return torch.cat([self._features[:n], self._features[-self._n :]])

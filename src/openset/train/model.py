@@ -97,11 +97,9 @@ class RunNetwork(Network):
         self, batches: Batches, *, device: Any, layers: Sequence[str] = (), **how: Any
     ) -> Outputs:
         """Run the network, in batches as in training."""
-        step, std = how["step"], self.model.learner.pipeline.std
-        if self.kind == "image" and step is not None and step.std is None and std:
-            step = replace(step, std=tuple(std))  # of pixels in [0, 1]
-        opened = replace(self, of_files=lazy_inputs.is_lazy(batches.inputs))
-        batches = replace(batches.of(_AT_ONCE), network=opened)
+        step, of_files = how["step"], lazy_inputs.is_lazy(batches.inputs)
+        network = replace(self, of_files=of_files)
+        batches = replace(batches.of(_AT_ONCE), network=network)
         model = self.model.to(
             device or ("cuda" if torch.cuda.is_available() else "cpu")
         )
@@ -128,9 +126,12 @@ class RunNetwork(Network):
 
 def opened(model: TrainedNetwork, classes: Sequence[str], name: str = "") -> RunNetwork:
     """Return a trained network with its preparation in training."""
-    kind: Any = "image" if len(model.learner.shape) == 3 else "table"
-    about: dict[str, Any] = {"kind": kind, "preprocessing": "as in training"}
-    return RunNetwork(name=name, model=model, classes=tuple(classes), **about)
+    about: dict[str, Any] = {"name": name, "preprocessing": "as in training"}
+    if len(model.learner.shape) == 3:  # a step of ODIN is one of pixels in [0, 1]
+        about |= {"kind": "image", "std": model.learner.pipeline.std}
+    else:
+        about |= {"kind": "table"}
+    return RunNetwork(model=model, classes=tuple(classes), **about)
 
 
 def head_of(learner: Learner) -> Arrays:

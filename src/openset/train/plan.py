@@ -19,7 +19,6 @@ from openset.train import methods, networks, recipes
 from openset.train.augment import Pipeline
 from openset.train.job import Job
 from openset.train.methods import Method
-from openset.train.methods.negatives import need_negatives
 from openset.train.recipes import CEPLUS, Recipe
 
 _CALLER = "train.fit"
@@ -113,7 +112,10 @@ def _plan(job: Job, cut: Cut, name: str, samples: str, precision: str) -> Plan:
     """Choose recipe and network of a job, and write down what determines its result."""
     kind, recipe = methods.find(job.method), job.recipe
     if getattr(kind, "needs_negatives", False) and cut.negative is None:
-        need_negatives(_CALLER, kind.name)
+        rule = f"given for the method {kind.name!r}"
+        remedy = "Name a data set without samples of the known classes, such as "
+        remedy += "negatives='svhn', or use a protocol with negative classes"
+        _check.fail(_CALLER, "negatives", rule, "none", remedy)
     network = job.network
     if network is None:
         network = "classifier32" if cut.train.kind == "image" else "mlp"
@@ -243,13 +245,13 @@ def _with_side(recipe: Recipe, cut: Cut) -> Recipe:
     """Give images in files, or of several sizes, one side, for all parts together."""
     if cut.train.kind != "image" or recipe.pipeline.side is not None:
         return recipe
-    parts = (cut.train, cut.validation, cut.surrogate, *cut.tests)
+    parts = (cut.train, cut.validation, cut.surrogate, *cut.tests, cut.negative)
     inputs = [part.inputs for part in parts if part is not None]
-    more = [] if cut.negative is None else [cut.negative.inputs]
-    is_in_memory = all(isinstance(one, np.ndarray) for one in (*inputs, *more))
-    if is_in_memory and len({one.shape[1:3] for one in (*inputs, *more)}) == 1:
+    is_in_memory = all(isinstance(one, np.ndarray) for one in inputs)
+    if is_in_memory and len({one.shape[1:3] for one in inputs}) == 1:
         return recipe
-    side = lazy_inputs.common_side(inputs)
+    own = inputs if cut.negative is None else inputs[:-1]
+    side = lazy_inputs.common_side(own)
     return replace(recipe, pipeline=replace(recipe.pipeline, side=side))
 
 

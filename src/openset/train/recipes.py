@@ -10,8 +10,6 @@ from openset.train.augment import Pipeline
 
 _CALLER = "train.recipe"
 NAMES = ("arpl", "ceplus", "torchosr", "openset")
-SCHEDULES = ("constant", "steps", "cosine")
-OPTIMISERS = ("sgd", "adam")
 # Images through the network per training image: half a batch of turned ones comes on
 # top (see `openset.train.learner`).
 _PASSES = {"none": 1.0, "rotation": 1.5}
@@ -130,8 +128,9 @@ class Recipe:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "cycle"):
             _check.positive_int(_CALLER, name, getattr(self, name))
-        _check.one_of(_CALLER, "optimiser", self.optimiser, OPTIMISERS)
-        _check.one_of(_CALLER, "schedule", self.schedule, SCHEDULES)
+        _check.one_of(_CALLER, "optimiser", self.optimiser, ("sgd", "adam"))
+        schedules = ("constant", "steps", "cosine")
+        _check.one_of(_CALLER, "schedule", self.schedule, schedules)
         _check.one_of(_CALLER, "auxiliary", self.auxiliary, AUXILIARIES)
         _check.number(_CALLER, "lr", self.lr, low=0, open_low=True, open_high=True)
         for name in (*_NUMBERS, "auxiliary_weight"):
@@ -240,12 +239,11 @@ def recipe(
     made = {"arpl": _arpl, "torchosr": _torchosr}.get(name, _ceplus)(data, published)
     if name == "openset":
         made = _openset(made, data)
-    moves = {key: changes[key] for key in _OF_PIPELINE if key in changes}
-    others = {key: changes[key] for key in changes if key not in moves}
-    others["pipeline"] = replace(made.pipeline, **moves)
-    epochs = others["epochs"] = _epochs(made, others)
-    schedule = others.get("schedule", made.schedule)
-    return replace(made, **(_shortened(made, schedule, epochs) | others))
+    moves = {key: changes.pop(key) for key in _OF_PIPELINE if key in changes}
+    changes["pipeline"] = replace(made.pipeline, **moves)
+    epochs = changes["epochs"] = _epochs(made, changes)
+    schedule = changes.get("schedule", made.schedule)
+    return replace(made, **(_shortened(made, schedule, epochs) | changes))
 
 
 def _epochs(made: Recipe, changes: dict[str, Any]) -> int:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
@@ -59,7 +58,6 @@ class Run:
         # Each run has a stream of its own: runs do not wait for each other.
         on_gpu = self.device.type == "cuda"
         self.stream = torch.cuda.Stream(self.device) if on_gpu else None
-        self.records = on_gpu and fabric.world_size == 1
         self.done = 0  # epochs
         self.log: list[dict[str, Any]] = []
         self._graphs: dict[Any, Callable[[Batch], None]] = {}
@@ -170,7 +168,7 @@ class Run:
         # The number of known samples decides that of the negatives.
         key = (updates, tuple(batch.inputs.shape))
         seen = self._seen[key] = self._seen.get(key, 0) + 1
-        if not self.records or seen <= _WARM:
+        if self.stream is None or self.fabric.world_size > 1 or seen <= _WARM:
             step(batch)
             return
         if key not in self._graphs:
@@ -265,11 +263,8 @@ class Run:
             self._explode("weights", "NaN or infinity", self.done - 1)
         if self.folder is not None:
             kept = {k: one.state_dict() for k, one in self.optimisers.items()}
-            state: dict[str, Any] = {
-                "learner": self.learner.state_dict(),
-                "optimisers": kept,
-            }
-            state |= {"epoch": self.done, "spec": self.plan.spec.to_json()}
+            state: dict[str, Any] = {"spec": self.plan.spec.to_json(), "log": self.log}
+            state |= {"learner": self.learner.state_dict(), "optimisers": kept}
             _io.write(self.folder / "checkpoint.pt", partial(torch.save, state))
 
     def _resume(self) -> None:
@@ -286,14 +281,14 @@ class Run:
             self.learner.load_state_dict(state["learner"])
             for part, optimiser in self.optimisers.items():
                 optimiser.load_state_dict(state["optimisers"][part])
-            self.done = state["epoch"]
+            self.log = state["log"]
+            self.done = len(self.log)
         if self.folder is not None:
-            _tidy(self.folder)
-            # If a run was killed, its log may be ahead of the checkpoint.
-            log = self.folder / "log.jsonl"
-            lines = log.read_text("utf-8").splitlines() if log.exists() else []
-            self.log = [json.loads(line) for line in lines[: self.done]]
-            _io.put(log, "".join(f"{line}\n" for line in lines[: self.done]))
+            for half in self.folder.glob(".checkpoint.pt.*"):  # a run was killed
+                half.unlink()
+            # Its log may be ahead of the checkpoint.
+            lines = [f"{json.dumps(line)}\n" for line in self.log]
+            _io.put(self.folder / "log.jsonl", "".join(lines))
 
 
 def recorded(
@@ -331,10 +326,3 @@ def _some(samples: Samples) -> Any:
     if samples.kind == "table" or n <= _EXAMPLES:
         return samples.inputs
     return lazy_inputs.take(samples.inputs, np.linspace(0, n - 1, _EXAMPLES, dtype=int))
-
-
-def _tidy(folder: Path) -> None:
-    """Remove the temporary files of a run that was killed while it wrote."""
-    for kind in (".*.pt.*", ".*.safetensors.*", ".*.json*.*", "*/.*.npz.*"):
-        for left in folder.glob(kind):
-            left.unlink()

@@ -1,8 +1,6 @@
 """Training methods from outside the package: found, trained, saved and loaded."""
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -59,22 +57,6 @@ def module(tmp_path, monkeypatch):
     yield folder
     sys.modules.pop("guestloss", None)
     REGISTRY._values.pop("scaled", None)
-
-
-def python(folder, *arguments, cwd):
-    """Run a process that has the guest's folder on its path, and nothing imported."""
-    path = os.pathsep.join([str(ROOT / "src"), str(folder)])
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(  # noqa: S603  # our own program
-        [sys.executable, *map(str, arguments)],
-        env=environment,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
 
 
 def test_a_guest_is_trained_by_the_command_line_and_loaded_in_another_process(

@@ -13,6 +13,7 @@ from torch.autograd import gradcheck
 from torch.func import functional_call
 
 from openset.train.methods import (
+    find,
     make,
     mixing,
     negatives,
@@ -25,13 +26,7 @@ from openset.train.methods.arpl import compare
 from openset.train.methods.arpl_cs import ARPLCS
 from openset.train.methods.base import smooth_cross_entropy
 from openset.train.networks import Classifier32, TwoNorms
-from tests.train.tiny import (
-    N_CLASSES,
-    Learner,
-    classifier_parameters,
-    image_network,
-    rows_network,
-)
+from tests.train.tiny import N_CLASSES, image_network, rows_network
 
 N = 6
 
@@ -148,18 +143,6 @@ def test_point_losses_are_the_obvious_ones(batch, name, smoothing, radius):
         for x, y in zip(rows, batch[1].tolist(), strict=True)
     )
     assert_allclose(float(loss.detach()), expected, rtol=1e-10)
-
-
-def test_arpl_gives_the_worked_example():
-    network = rows_network(2, n_features=2)
-    method = make("arpl", n_classes=2, network=network, weight=1.0)
-    method.points.data = torch.tensor([[0.0, 0.0], [1.0, -1.0]])
-    x = torch.tensor([[1.0, 2.0]])
-    distances, products = compare(x, method.points)
-    assert distances.tolist() == [[2.5, 4.5]]
-    assert products.tolist() == [[0.0, -1.0]]
-    assert method.respond(network, x).logits.tolist() == [[2.5, 5.5]]
-    assert float(method.penalty(distances[:, 0]).detach()) == 3.5
 
 
 def test_distances_do_not_suffer_from_half_precision():
@@ -315,21 +298,12 @@ def test_generator_and_discriminator_have_the_published_layers(side, widths):
     assert_allclose(float(weights.detach().std()), 0.02, rtol=0.02)
 
 
-@pytest.mark.parametrize("width", [8, 512])
-def test_the_real_generator_and_discriminator_run_every_update(width):
-    torch.manual_seed(0)
-    network = image_network(N_CLASSES)
-    method = ARPLCS(n_classes=N_CLASSES, network=network, width=width)
-    images, labels = torch.rand(3, 3, 32, 32), torch.tensor([0, 1, 2])
-    for update in itertools.chain(*method.passes):
-        loss, _ = getattr(method, update)(network, images, labels)
-        assert torch.isfinite(loss)
-        if update in method.parts:
-            optimiser = method.optimiser(method.parts[update])
-            loss.backward()
-            group = optimiser.param_groups[0]
-            assert (group["lr"], group["betas"]) == (2e-4, (0.5, 0.999))
-            assert all(p.grad is not None for p in group["params"])
+def test_generator_and_discriminator_have_the_published_optimisers(confusing):
+    _, method, *_ = confusing
+    for part in set(method.parts.values()):
+        (group,) = method.optimiser(part).param_groups
+        assert (group["lr"], group["betas"]) == (2e-4, (0.5, 0.999))
+        assert group["params"] == list(method.get_submodule(part).parameters())
 
 
 # OpenAUC.
@@ -389,16 +363,6 @@ def test_openauc_is_the_obvious_one(batch, monkeypatch, name, place, preset):
     loss, network, method = loss_of(name, batch, weight=0.5, **options)
     expected = obvious_openauc(network, batch, gate=method.gate, **options)
     assert_allclose(loss, expected, rtol=1e-10)
-
-
-def test_openauc_gives_the_worked_example():
-    _, method = made("openauc", preset="released")
-    logits = torch.tensor([[3.0, 0.0], [0.0, 2.0]])
-    mixed = torch.tensor([[2.5, 0.0], [0.0, 0.0]])
-    labels = torch.tensor([0, 1])
-    both, first = torch.tensor([True, True]), torch.tensor([True, False])
-    assert float(method.ranking_term(logits, mixed, labels, both)) == 0.625
-    assert float(method.ranking_term(logits, mixed, labels, first)) == 0.25
 
 
 def test_odd_batches_have_no_halves(batch):
@@ -477,43 +441,97 @@ def test_the_score_is_the_probability_of_not_being_extra(batch, name):
         assert_allclose(numbers(known)[i], 1 - softmax(unit(z))[-1], rtol=1e-12)
 
 
-# Objectosphere.
+# Negatives.
 
 
-def obvious_objectosphere(network, batch, negatives, *, xi, weight=0.3):
-    losses = []
-    for x, y in zip(batch[0], batch[1].tolist(), strict=True):
-        f = numbers(network.backbone(x[None]))[0]
-        z = numbers(network(x[None]))[0]
-        losses.append(entropy_to(z, y) + weight * max(0.0, xi - length(f)) ** 2)
-    for x in negatives:
-        f = numbers(network.backbone(x[None]))[0]
-        flat = -mean(log_softmax(numbers(network(x[None]))[0]))
-        losses.append(flat + weight * length(f) ** 2)
-    return mean(losses)
+@pytest.fixture
+def outside():
+    """Four rows more, far from the others."""
+    torch.manual_seed(8)
+    return 2 * torch.randn(4, 4, dtype=torch.float64) + 1
 
 
-@pytest.mark.parametrize("xi", [0.8, 5.0])
-def test_objectosphere_is_the_obvious_one(batch, monkeypatch, xi):
+def flat(z):
+    """Cross-entropy to equal probabilities."""
+    return -mean(log_softmax(z))
+
+
+def energy(z):
+    return -math.log(sum(math.exp(v) for v in z))
+
+
+def of_objectosphere(own, known, outside):
+    """Weight 0.3, length 1: of some samples the features are longer."""
+    each = [
+        one + 0.3 * max(0.0, 1.0 - length(f)) ** 2
+        for one, (_, f) in zip(own, known, strict=True)
+    ]
+    return mean([*each, *(flat(z) + 0.3 * length(f) ** 2 for z, f in outside)])
+
+
+def of_energy_bounded(own, known, outside):
+    """Weight 0.7, bounds -1.2 and -1: some samples keep to them and some do not."""
+    above = [max(0.0, energy(z) + 1.2) ** 2 for z, _ in known]
+    below = [max(0.0, -1.0 - energy(z)) ** 2 for z, _ in outside]
+    assert any(above)
+    assert any(below)
+    assert not all(above + below)
+    return mean(own) + 0.7 * (mean(above) + mean(below))
+
+
+# By method: its loss from cross-entropies, and logits and features of both kinds.
+WITH_NEGATIVES = {
+    "entropic": lambda own, _, outside: mean([*own, *(flat(z) for z, _ in outside)]),
+    "outlier_exposure": lambda own, _, outside: (
+        mean(own) + 0.5 * mean(flat(z) for z, _ in outside)
+    ),
+    "objectosphere": of_objectosphere,
+    "energy_bounded": of_energy_bounded,
+}
+OPTIONS = {
+    "objectosphere": {"weight": 0.3, "length": 1.0},
+    "energy_bounded": {"weight": 0.7, "m_in": -1.2, "m_out": -1.0},
+}
+
+
+def obvious(name, network, batch, outside, smoothing=0.0):
+    known, others = (
+        list(zip(numbers(network(x)), numbers(network.backbone(x)), strict=True))
+        for x in (batch[0], outside)
+    )
+    labels = batch[1].tolist()
+    own = [entropy_to(z, y, smoothing) for (z, _), y in zip(known, labels, strict=True)]
+    return WITH_NEGATIVES[name](own, known, others)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("name", WITH_NEGATIVES)
+def test_losses_with_negatives_are_the_obvious_ones(batch, outside, name, smoothing):
+    network, method = made(name, smoothing=smoothing, **OPTIONS.get(name, {}))
+    loss, logits = method.loss(network, *batch, outside)
+    expected = obvious(name, network, batch, outside, smoothing)
+    assert_allclose(float(loss.detach()), expected, rtol=1e-12)
+    assert_allclose(numbers(logits), numbers(network(batch[0])), rtol=1e-12)
+
+
+def test_objectosphere_mixes_inputs_where_there_are_no_negatives(batch, monkeypatch):
     not_random(monkeypatch, negatives)
     exists = [True, False, True, True, True, True]
     drawn = torch.tensor(PARTNER_OF), torch.tensor(exists)
     monkeypatch.setattr(negatives, "other_class", lambda labels: drawn)
-    options = {"weight": 0.3, "length": xi}
-    loss, network, _ = loss_of("objectosphere", batch, **options)
+    loss, network, _ = loss_of("objectosphere", batch, **OPTIONS["objectosphere"])
     x = batch[0]
     mixtures = [SHARES[i] * x[i] + (1 - SHARES[i]) * x[PARTNER_OF[i]] for i in (0, 2)]
-    expected = obvious_objectosphere(network, batch, mixtures, xi=xi)
+    expected = obvious("objectosphere", network, batch, torch.stack(mixtures))
     assert_allclose(loss, expected, rtol=1e-10)
 
 
-def test_objectosphere_agrees_with_pytorch_ood(batch, pytorch_ood):
+def test_objectosphere_agrees_with_pytorch_ood(batch, outside, pytorch_ood):
     foreign = pytest.importorskip("pytorch_ood.loss", reason="a foreign oracle")
-    rows = torch.randn(3, 4, dtype=torch.float64)
     network, method = made("objectosphere", weight=0.3, length=2.0)
-    loss = float(method.loss(network, *batch, rows)[0].detach())
-    labels = torch.cat([batch[1], torch.full((3,), -1)])
-    features = network.backbone(torch.cat([batch[0], rows]))
+    loss = float(method.loss(network, *batch, outside)[0].detach())
+    labels = torch.cat([batch[1], torch.full((4,), -1)])
+    features = network.backbone(torch.cat([batch[0], outside]))
     theirs = foreign.ObjectosphereLoss(alpha=0.3, xi=2.0)
     expected = theirs(network.head(features).float(), features.float(), labels)
     assert_allclose(loss, float(expected.detach()), rtol=1e-6)
@@ -525,6 +543,39 @@ def test_the_objectosphere_score_is_probability_times_length(batch):
     logits, known = method.respond(network, features)
     for z, f, s in zip(*map(numbers, (logits, features, known)), strict=True):
         assert_allclose(s, max(softmax(z)) * length(f), rtol=1e-12)
+
+
+def test_each_paper_has_its_number_of_negatives():
+    counts = {name: made(name)[1].n_negatives(128) for name in WITH_NEGATIVES}
+    assert list(counts.values()) == [128, 256, 128, 256]
+    assert made("entropic", ratio=0.29)[1].n_negatives(100) == 29  # 28.999… as a float
+    assert made("entropic", ratio=0.01)[1].n_negatives(3) == 1
+
+
+@pytest.mark.parametrize("temperature", [0.04, 1.0])
+def test_logitnorm_is_the_obvious_one(batch, temperature):
+    loss, network, _ = loss_of("logitnorm", batch, temperature=temperature)
+    each = []
+    for z, y in zip(numbers(network(batch[0])), batch[1].tolist(), strict=True):
+        scaled = [v / ((length(z) + 1e-7) * temperature) for v in z]
+        each.append(entropy_to(scaled, y))
+    assert_allclose(loss, mean(each), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "message"),
+    [
+        ("entropic", {"ratio": 0}, r"ratio must be a number in \(0, inf"),
+        ("outlier_exposure", {"weight": -1}, r"weight must be a number in \[0, inf\)"),
+        ("energy_bounded", {"m_in": -5.0}, "m_out must be above m_in, got -5.0 with"),
+        ("energy_bounded", {"m_out": np.inf}, r"m_out must be a number in \(-inf, inf"),
+        ("logitnorm", {"temperature": 0}, r"temperature must be a number in \(0, inf"),
+        ("openauc", {"preset": "text"}, "preset must be one of 'paper', 'released'"),
+    ],
+)
+def test_impossible_options_are_refused(name, options, message):
+    with pytest.raises(ValueError, match=f"method {name}: {message}"):
+        made(name, **options)
 
 
 # PROSER.
@@ -575,32 +626,49 @@ def test_proser_mixes_after_the_sixth_convolution_unless_told():
 
 
 CASES = [
-    ("softmax", 0, {"smoothing": 0.1}),
-    ("gcpl", 0, {}),
-    ("rpl", 0, {}),
-    ("arpl", 0, {"smoothing": 0.1}),
-    ("acc_auc", 0, {"place": "first", "weight": 0.5}),
-    ("openauc", 0, {"preset": "paper", "place": "input", "weight": 0.5}),
-    ("openauc", 0, {"preset": "released", "weight": 0.5}),
-    ("tsoftmax", 0, {}),
-    ("noise", 1, {}),
-    ("overlay", 1, {}),
-    ("objectosphere", 0, {"weight": 0.3, "length": 2.0}),
-    ("proser", 0, {"mixed": 0.5, "dummies": 2}),
+    ("softmax", {"smoothing": 0.1}),
+    ("logitnorm", {}),
+    ("gcpl", {}),
+    ("rpl", {}),
+    ("arpl", {"smoothing": 0.1}),
+    ("acc_auc", {"place": "first", "weight": 0.5}),
+    ("openauc", {"preset": "paper", "place": "input", "weight": 0.5}),
+    ("openauc", {"preset": "released", "weight": 0.5}),
+    ("tsoftmax", {}),
+    ("noise", {}),
+    ("overlay", {}),
+    ("objectosphere", {"weight": 0.3, "length": 2.0}),
+    ("proser", {"mixed": 0.5, "dummies": 2}),
 ]
 
 
-@pytest.mark.parametrize(("name", "n_extra", "options"), CASES)
-def test_gradients_are_those_of_small_differences(batch, name, n_extra, options):
-    network, method = made(name, n_extra, **options)
-    learner = Learner(network, method)
-    moved = classifier_parameters(network, method)
-    assert set(moved) <= {key for key, _ in learner.named_parameters()}
+class Learner(nn.Module):
+    """Network and method as one module, the way a training loop holds them."""
+
+    def __init__(self, network, method):
+        super().__init__()
+        self.network, self.method = network, method
+
+    def forward(self, *batch):
+        """Loss of a batch."""
+        return self.method.loss(self.network, *batch)[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "has_negatives"),
+    [*((*case, False) for case in CASES)]
+    + [(name, OPTIONS.get(name, {}), True) for name in WITH_NEGATIVES],
+)
+def test_gradients_are_those_of_small_differences(
+    batch, outside, name, options, has_negatives
+):
+    learner = Learner(*made(name, find(name).n_extra, **options))
+    moved = {n: p for n, p in learner.named_parameters() if p.requires_grad}
+    given = (*batch, outside) if has_negatives else batch
 
     def loss(*values):
         torch.manual_seed(11)  # the same partners, shares and noise every time
-        given = dict(zip(moved, values, strict=True))
-        return functional_call(learner, given, batch)
+        return functional_call(learner, dict(zip(moved, values, strict=True)), given)
 
     assert gradcheck(loss, tuple(moved.values()))
 

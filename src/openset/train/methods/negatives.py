@@ -1,6 +1,6 @@
 """Methods trained with negatives: Entropic, Objectosphere, Outlier Exposure, energy."""
 
-from typing import ClassVar, NoReturn
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -59,17 +59,7 @@ class WithNegatives(Method, register=False):
 
     def synthesised(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Return negatives for a run without, and a mask of those that count."""
-        need_negatives(f"method {self.name}", self.name)
-
-
-def need_negatives(caller: str, method: str) -> NoReturn:
-    """Refuse to train without negatives."""
-    remedy = (
-        "Name a data set without samples of the known classes, such as "
-        "negatives='svhn', or use a protocol with negative classes"
-    )
-    rule = f"given for the method {method!r}"
-    _check.fail(caller, "negatives", rule, "none", remedy)
+        raise NotImplementedError
 
 
 class Entropic(WithNegatives):

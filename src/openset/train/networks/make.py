@@ -77,14 +77,12 @@ def make(
         made = Classifier32(n_outputs, two_norms=two_norms)
     elif is_image and network == "osrci":
         made = OSRCI(n_outputs, side=example.shape[-1], channels=example.shape[1])
-    elif is_image and str(network).startswith(TIMM) and not two_norms:
+    elif is_image and str(network).startswith(TIMM):
         made = _timm(str(network), n_outputs, example, pretrained=pretrained)
     else:
         rule = f"one of {', '.join(names())}, {TIMM}NAME, or an nn.Module"
         if not is_image:
             rule = "'mlp' or an nn.Module for rows of numbers"
-        if two_norms:
-            rule = "'classifier32', which has two sets of batch norms, or 'osrci'"
         _check.fail(_CALLER, "network", rule, repr(network))
     if two_norms:
         _check_norms(made)

@@ -6,7 +6,6 @@ import pytest
 
 from openset import ArtefactError, _plugins
 from openset._plugins import Registry
-from tests.guests.packages import environment, install, python
 
 
 class Animal:
@@ -110,36 +109,3 @@ def test_what_nobody_can_import_is_said():
         with pytest.raises(ValueError, match="could not be loaded again: it is defin"):
             _plugins.need_importable(one, caller="test")
     assert _plugins.need_importable(Cat, caller="test") == f"{__name__}:Cat"
-
-
-def test_entry_points_are_loaded_when_they_are_named(tmp_path):
-    site = install(
-        tmp_path,
-        name="zoo",
-        version="1.0",
-        modules={
-            "zoo.py": "from openset.detectors import Detector\n"
-            "class Lion(Detector):\n"
-            "    def score_batch(self, state, batch):\n"
-            "        return batch.top_logit\n"
-        },
-        entry_points={
-            "openset.detectors": {"lion": "zoo:Lion", "ghost": "nowhere:Ghost"}
-        },
-    )
-    code = """
-import sys
-from openset import detectors
-print([n for n in detectors.names() if n in ("lion", "ghost")], "zoo" in sys.modules)
-print(detectors.make("lion"), "zoo" in sys.modules)
-try:
-    detectors.make("ghost")
-except ImportError as error:
-    print(error)
-"""
-    said = python(code, cwd=tmp_path, env=environment(site)).splitlines()
-    assert said[0] == "['lion', 'ghost'] False"
-    assert said[1] == "Lion() True"
-    assert said[2].startswith(
-        "detectors: EntryPoint(name='ghost', value='nowhere:Ghost', group='openset.det"
-    )

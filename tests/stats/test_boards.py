@@ -257,13 +257,6 @@ def test_equal_means_share_a_place_whatever_the_order_of_the_runs():
     assert places == {"a": 1, "b": 1, "c": 2, "d": 0}
 
 
-def test_small_numbers_are_not_shown_as_zero():
-    values = {"a": [1e-4, 2e-4], "b": [0.5, 0.5002]}
-    text = leaderboard(small(values, ["fpr_at_tpr"]), "fpr_at_tpr").to_markdown()
-    assert "1.5e-04 ± 7.1e-05" in text
-    assert "0.500 ± 1.4e-04" in text
-
-
 @pytest.mark.parametrize(
     ("options", "words"),
     [

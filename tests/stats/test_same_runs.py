@@ -114,15 +114,6 @@ def test_protocols_are_tested_one_by_one_or_pooled(rng):
     assert pooled.p_value == pytest.approx(ttest_rel(a, b).pvalue)
 
 
-def test_shared_training_data_widens_the_test():
-    plain, wide = (
-        stats.paired_t(VALUES, against="b", test_share=share)[0] for share in (0, 0.5)
-    )
-    ratio = np.sqrt((1 / 3 + 0.5) / (1 / 3))
-    assert plain.statistic / wide.statistic == pytest.approx(ratio)
-    assert (wide.high - wide.low) / (plain.high - plain.low) == pytest.approx(ratio)
-
-
 def test_corrections_follow_their_definitions():
     p = [0.3, 0.001, 0.02, 0.9, 0.02]
     largest, wanted = 0.0, [0.0] * 5
@@ -167,8 +158,6 @@ REFUSED = [
     ({"metric": "oosa"}, "metric must be one of ''"),
     ({"against": "d"}, "against must be one of 'a', 'b'"),
     ({"correction": "hochberg"}, "correction must be one of 'holm'"),
-    ({"test_share": -1}, "test_share must be a number in"),
-    ({"test_share": "x"}, "test_share must be a number in"),
     ({"level": 95}, r"level must be a number in \(0, 1\)"),
 ]
 

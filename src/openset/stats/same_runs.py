@@ -100,17 +100,15 @@ def paired_t(
     against: str | None = None,
     correction: Correction = "holm",
     pool: bool = False,
-    test_share: float = 0.0,
     level: float = 0.95,
 ) -> list[PairedTest]:
     r"""Test (two-sided, paired) whether methods differ over the same runs.
 
-    .. math:: t = \bar d \Big/ \sqrt{\Bigl(\frac1n + r\Bigr) s_d^2}, \qquad
-              d_i = a_i - b_i
+    .. math:: t = \bar d \Big/ \sqrt{s_d^2 / n}, \qquad d_i = a_i - b_i
 
-    over n independent runs (:func:`independent_runs`) with n - 1 degrees of freedom,
-    where r is `test_share`. A method is named by those of model, training method
-    and detector that vary.
+    over n independent runs (:func:`independent_runs`) with n - 1 degrees of freedom. A
+    method is named by those of model, training method and detector that vary. Folds
+    that share training data are not independent: p-values are then too small.
 
     Parameters
     ----------
@@ -127,11 +125,6 @@ def paired_t(
     pool
         One test over the runs of all protocols, instead of one per protocol. Protocols
         that share known test samples are not independent; p-values are then too small.
-    test_share
-        Ratio of test to training samples, for folds that *share training data*
-        (cross-validation, repeated random splits): the corrected resampled t-test of
-        Nadeau and Bengio (2003). Without it runs are treated as independent, which
-        makes p-values too small.
     level
         Confidence level of the intervals of the differences.
 
@@ -148,7 +141,6 @@ def paired_t(
     """
     caller = "paired_t"
     _check.open_unit(caller, "level", level)
-    _check.number(caller, "test_share", test_share, low=0)
     rows = list(results) if isinstance(results, Results) else _rows(results)
     have = sorted({row.metric for row in rows})
     if metric is None and len(have) == 1:
@@ -166,7 +158,7 @@ def paired_t(
         pairs = [*combinations(present, 2)]
         if against is not None:
             pairs = [(against, b) for b in present if against in table and b != against]
-        tests = pair_tests(table, pairs, share=test_share, level=level)
+        tests = pair_tests(table, pairs, level=level)
         where = ALL if pool else protocol
         found += [replace(one, protocol=where, metric=metric) for one in tests]
     return corrected(found, correction)
@@ -176,7 +168,6 @@ def pair_tests(
     table: Values,
     pairs: Iterable[tuple[str, str]],
     *,
-    share: float = 0.0,
     level: float = 0.95,
 ) -> list[PairedTest]:
     """Test pairs of methods over the same runs; p-values are not corrected."""
@@ -209,7 +200,7 @@ def pair_tests(
         if n > 1 and not (is_constant and abs(difference) > rounding):
             law, error, statistic = scipy.stats.t(n - 1), 0.0, 0.0
             if not is_constant:
-                error = float((spread.var(ddof=1) * (1 / n + share)) ** 0.5)
+                error = float((spread.var(ddof=1) * (1 / n)) ** 0.5)
                 statistic = difference / error
             half = float(law.ppf((1 + level) / 2) * error)
             test = replace(

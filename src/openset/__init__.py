@@ -11,7 +11,6 @@ from openset._types import (
     CalibrationWarning,
     InvalidSamplesError,
     MissingExtraError,
-    PairingWarning,
     TrainingWarning,
     UndefinedMetricError,
 )
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNKNOWN", "ArtefactError", "CalibrationError", "CalibrationWarning",
-    "InvalidSamplesError", "MissingExtraError", "Outputs", "PairingWarning",
+    "InvalidSamplesError", "MissingExtraError", "Outputs",
     "Rejector", "Scores", "TrainingWarning", "UndefinedMetricError", "__version__",
     "bench", "checks", "datasets", "demo", "detectors", "evaluate", "extract",
     "integrations", "metrics", "openness", "protocols", "report", "reproduce",

@@ -11,7 +11,6 @@ import json
 import math
 import zipfile
 from collections.abc import Mapping
-from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +21,6 @@ from numpy.typing import NDArray
 from openset import _check, _io
 from openset._types import ArtefactError
 
-_SHORT = 128  # bytes of most headers
 _ABOUT = "about"  # the member of JSON
 _KINDS = "biufU"  # numbers and text: nothing else is ours
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -42,30 +40,20 @@ def unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
         return member.read(info.file_size)
 
 
-@lru_cache(maxsize=64)
-def _header(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Return shape, order and type of a ``.npy``, and where its content starts."""
-    stream = io.BytesIO(start)
+def array(name: str, content: bytes) -> NDArray[Any]:
+    """Return the array of the bytes of a ``.npy``, without a copy."""
+    stream = io.BytesIO(content)
     if (version := npy.read_magic(stream)) != (1, 0):
         msg = f"a .npy must be of version 1.0, got {version}"
         raise ValueError(msg)
-    return *npy.read_array_header_1_0(stream), stream.tell()
-
-
-def array(name: str, content: bytes) -> NDArray[Any]:
-    """Return the array of the bytes of a ``.npy``, without a copy."""
-    try:
-        # NumPy compiles a header as Python, which takes longer than all else here; a
-        # server reads the same one again and again.
-        shape, is_fortran, dtype, start = _header(content[:_SHORT])
-    except Exception:  # longer, or damaged in any way: it is read whole
-        shape, is_fortran, dtype, start = _header.__wrapped__(content)
-    if dtype.hasobject:
-        msg = f"{name} holds pickled objects, which are never loaded"
-        raise ValueError(msg)
+    shape, is_fortran, dtype = npy.read_array_header_1_0(stream)
     if dtype.kind not in _KINDS or not dtype.itemsize:
-        msg = f"{name} must hold numbers or text, got dtype {dtype}"
+        msg = (
+            f"{name} must hold numbers or text, got dtype {dtype} (pickled objects are "
+            "never loaded)"
+        )
         raise ValueError(msg)
+    start = stream.tell()
     wanted, have = math.prod(shape) * dtype.itemsize, len(content) - start
     # An array without entries may claim any length, and any width of its text.
     if wanted != have or max((*shape, dtype.itemsize)) > len(content):

@@ -145,7 +145,7 @@ DAMAGE = {
         "registered here, got 'guest'",
     ),
     "flipped bit": (flipped, r"state-\w+\.npz was changed after"),
-    "pickled": (with_arrays(pickled), "pickled objects, which are never loaded"),
+    "pickled": (with_arrays(pickled), "pickled objects are never loaded"),
     "no quantiles": (with_arrays(lambda a: a.pop("reference.known")), "is damaged"),
 }
 

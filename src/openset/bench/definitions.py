@@ -6,42 +6,56 @@ role, and which metrics are reported with known or unknown as the positive class
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Literal, NamedTuple
 
-from openset import _check, metrics, protocols
+from openset import _check, metrics
+from openset.bench.protocols import Part
 from openset.metrics import Metric
-from openset.protocols import Protocol
 
 _HERE = resources.files("openset.bench")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Group:
+class Group(Part):
     """Data sets with the same role: what each is, by the name of its file.
 
     Those of the role "unknown" are of no known class; "shifted" are known classes in
     other images (corrupted, redrawn), known in the full-spectrum columns.
     """
 
-    name: str
-    role: str
-    data: Mapping[str, str]
+    role: Literal["unknown", "shifted"]
+    data: dict[str, str]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Published:
+class Published(Part):
     """A row of a published table: percent, by metric and column."""
 
     detector: str
     model: str
-    values: Mapping[str, Mapping[str, float]]
+    values: dict[str, dict[str, float]]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Listed:
+class Measure(Part):
+    """A metric: its key, or another one `of` which it is, with `params`."""
+
+    key: str
+    of: str = ""
+    short: str = ""
+    params: dict[str, Any] = {}
+    shown: bool = True
+
+    def metric(self) -> Metric:
+        """Return its row of the table of metrics, perhaps with another name."""
+        row = metrics.get(self.of or self.key)
+        short = self.short or row.short
+        if self.params:
+            row = replace(row, key=self.key, label=short, params=self.params)
+        return replace(row, short=short)
+
+
+class Listed(Part):
     """The images of one data set that a benchmark uses, by number (``3-5 8``).
 
     `file` is the path of an image in the folder of the data set, with ``{}`` for its
@@ -55,25 +69,23 @@ class Listed:
     numbers: str
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column of the table: the mean over some problems, such as ``near/cifar100``."""
 
     name: str
     of: tuple[str, ...]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Benchmark:
+class Benchmark(Part):
     """One benchmark: what is known and unknown, metrics, and what was published.
 
     `sizes` are the numbers of samples of its files, where they are a public fact;
-    `shown` are the metrics of its table.
+    `measures` are its metrics, of which the table has those that are `shown`.
 
     Examples
     --------
     >>> one = load("openood:cifar10")
-    >>> one.n_classes, [group.name for group in one.groups]
+    >>> one.n_classes, list(one.groups)
     (10, ['near', 'far'])
     >>> one.files()[:3]
     ('known', 'near/cifar100', 'near/tin')
@@ -85,24 +97,25 @@ class Benchmark:
     title: str
     known: str
     n_classes: int
-    groups: tuple[Group, ...]
-    metrics: tuple[Metric, ...]
-    shown: tuple[str, ...]
+    groups: dict[str, Group]
+    measures: list[Measure]
     conventions: str
     reference: str
     source: str
     status: str
-    published: tuple[Published, ...] = ()
+    published: list[Published] = []
     published_source: str = ""
-    split_of: str = ""
-    splits: Mapping[str, str] | None = None
-    sizes: Mapping[str, int] = field(default_factory=dict)
+    sizes: dict[str, int] = {}
+
+    def metrics(self, *, shown: bool = False) -> list[Metric]:
+        """Return its metrics, or those of the table."""
+        return [one.metric() for one in self.measures if one.shown or not shown]
 
     def files(self, role: str = "") -> tuple[str, ...]:
         """Return the files of outputs it needs, without ending; or those of a role."""
         found = [
-            f"{group.name}/{data}"
-            for group in self.groups
+            f"{name}/{data}"
+            for name, group in self.groups.items()
             if role in {"", group.role}
             for data in group.data
         ]
@@ -125,18 +138,6 @@ class Benchmark:
             if len(grouped[file.partition("/")[0]]) > 1
         ]
         return (*means, *single)
-
-    def protocol(self, group: str = "", split: int = 0) -> Protocol:
-        """Return the published class lists it uses, if it has any.
-
-        Examples
-        --------
-        >>> load("ssb:cub").protocol("hard")
-        Protocol(cub/Hard, known=100, unknown=34, unused=66, openness=0.075, ...)
-        """
-        if not self.split_of:
-            _check.fail("Benchmark.protocol", self.name, "one with class lists", "none")
-        return protocols.published(self.split_of, (self.splits or {}).get(group, split))
 
     def lists(self) -> dict[str, Listed]:
         """Return the lists of images that come with the package, by data set.
@@ -194,30 +195,8 @@ def load(name: str) -> Benchmark:
 
 
 @cache
-def _all() -> dict[str, Benchmark]:
-    folder = (_HERE / "definitions").iterdir()
-    files = (file for file in folder if file.name.endswith(".toml"))
-    made = [_parsed(tomllib.loads(file.read_text("utf-8"))) for file in files]
+def _all() -> Mapping[str, Benchmark]:
+    files = (_HERE / "definitions").iterdir()
+    texts = (one.read_text("utf-8") for one in files if one.name.endswith(".toml"))
+    made = [Benchmark.model_validate(tomllib.loads(text)) for text in texts]
     return {one.name: one for one in made}
-
-
-def _parsed(given: dict[str, Any]) -> Benchmark:
-    rows = given.pop("metrics")
-    groups = given.pop("groups")
-    published = given.pop("published", [])
-    return Benchmark(
-        **given,
-        groups=tuple(Group(name=name, **group) for name, group in groups.items()),
-        metrics=tuple(map(_metric, rows)),
-        shown=tuple(row["key"] for row in rows if row.get("shown", True)),
-        published=tuple(Published(**row) for row in published),
-    )
-
-
-def _metric(row: Mapping[str, Any]) -> Metric:
-    """Return a row of the table of metrics, perhaps with parameters and a name."""
-    made = metrics.get(row.get("of") or row["key"])
-    short = row.get("short", made.short)
-    if "params" in row:
-        made = replace(made, key=row["key"], label=short, params=row["params"])
-    return replace(made, short=short)

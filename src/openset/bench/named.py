@@ -3,18 +3,15 @@
 Outputs of a network are files in one folder, those that :meth:`Benchmark.files` lists.
 """
 
-import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from openset import _check, _io, _xp, detectors, metrics, selection
+from openset import _check, _io, detectors, metrics, selection
 from openset.bench.definitions import Benchmark, Column, load, names
-from openset.detectors import Detector, Fitted
-from openset.metrics import Metric
+from openset.detectors import Detector
 from openset.outputs import Outputs
 from openset.results import Result, Results
 from openset.scores import Scores
@@ -22,15 +19,6 @@ from openset.scores import Scores
 __all__ = ["Table", "evaluate", "load", "names"]
 
 _CALLER = "named.evaluate"
-_COMPARED = 4096  # first samples that tell whether two files have the same ones
-
-
-@dataclass(frozen=True)
-class Row:
-    """A row of the table as it is shown, in percent."""
-
-    name: str
-    cells: tuple[str, ...]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,27 +30,21 @@ class Table:
     results
         One row per detector, data set and metric, all metrics of the benchmark; and the
         closed-set accuracy on its known samples.
-    missing
-        Files that were left out.
     sizes
-        Number of samples of each file.
+        Number of samples of each file that was there.
     """
 
     benchmark: Benchmark
     results: Results
-    missing: tuple[str, ...]
     sizes: Mapping[str, int]
 
-    def columns(self) -> tuple[Column, ...]:
-        """Return the columns that have a data set; * marks a mean that lacks one."""
-        found = []
-        lacks_shifted = bool({*self.missing} & {*self.benchmark.files("shifted")})
-        for one in self.benchmark.columns():
-            left = tuple(p for p in one.of if p.removeprefix("fs-") in self.sizes)
-            is_partial = left != one.of or (one.name[:3] == "fs-" and lacks_shifted)
-            if left:
-                found.append(Column(one.name + "*" * is_partial, left))
-        return tuple(found)
+    def columns(self) -> list[Column]:
+        """Return the columns of which every data set was there."""
+        spectrum = {f"fs-{name}" for name in self.sizes}
+        if not {*self.benchmark.files("shifted")} <= {*self.sizes}:
+            spectrum = set()
+        there = {*self.sizes} | spectrum
+        return [one for one in self.benchmark.columns() if {*one.of} <= there]
 
     def values(self, metric: str) -> dict[str, dict[str, float]]:
         """Return the value of each column by detector: means over its data sets."""
@@ -78,15 +60,15 @@ class Table:
             for detector, values in found.items()
         }
 
-    def rows(self, metric: str) -> Iterator[Row]:
-        """Yield the rows of one metric, then the published ones."""
+    def rows(self, metric: str) -> Iterator[list[str]]:
+        """Yield name and numbers of each row, in percent; then the published ones."""
         for detector, values in self.values(metric).items():
-            yield Row(detector, tuple(f"{100 * one:.2f}" for one in values.values()))
-        heads = [column.name.removesuffix("*") for column in self.columns()]
+            yield [detector, *(f"{100 * one:.2f}" for one in values.values())]
         for row in self.benchmark.published:
             if given := row.values.get(metric):
-                cells = (f"{given[one]:.2f}" if one in given else "" for one in heads)
-                yield Row(f"{row.detector}, published", tuple(cells))
+                numbers = (given.get(column.name) for column in self.columns())
+                cells = ("" if one is None else f"{one:.2f}" for one in numbers)
+                yield [f"{row.detector}, published", *cells]
 
     def title(self) -> str:
         """Return the name, the number of known samples and the accuracy on them."""
@@ -101,9 +83,8 @@ class Table:
         """Yield notes for the reader of the table."""
         one = self.benchmark
         yield f"In percent. {one.conventions.strip()}"
-        if self.missing:
-            listed = ", ".join(self.missing)
-            yield f"Means marked * cannot be compared with others: no {listed}."
+        if missing := [name for name in one.files() if name not in self.sizes]:
+            yield f"Without {', '.join(missing)}, and means over them."
         pairs = ((name, n, one.sizes.get(name, n)) for name, n in self.sizes.items())
         if others := [
             f"{name} {n:,} instead of {m:,}" for name, n, m in pairs if n != m
@@ -122,17 +103,11 @@ class Table:
         """Return one table per metric, and the notes."""
         heads = [column.name for column in self.columns()]
         parts = [self.title()]
-        for metric in self.benchmark.metrics:
-            if metric.key in self.benchmark.shown:
-                lines = [[metric.short, *heads], ["---", *("---:" for _ in heads)]]
-                lines += [[row.name, *row.cells] for row in self.rows(metric.key)]
-                parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        for metric in self.benchmark.metrics(shown=True):
+            lines = [[metric.short, *heads], ["---", *("---:" for _ in heads)]]
+            lines += self.rows(metric.key)
+            parts.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
         return "\n\n".join([*parts, *self.notes()]) + "\n"
-
-    def save_markdown(self, path: str | Path) -> Path:
-        """Write the table with its notes to a ``.md`` file."""
-        _io.put(Path(path), self.to_markdown())
-        return Path(path)
 
 
 def evaluate(
@@ -158,16 +133,21 @@ def evaluate(
     partial
         Leave out data sets that have no file, instead of raising an error.
     """
-    folder = _Folder(benchmark, Path(outputs))
-    missing = tuple(one for one in benchmark.files() if folder.path(one) is None)
-    unknown = [one for one in benchmark.files("unknown") if one not in missing]
-    if missing and not (partial and unknown and "known" not in missing):
-        got = "one without " + ", ".join(f"{name}.npz" for name in missing)
+    folder = Path(outputs)
+    files = {
+        name: path
+        for name in ("train", *benchmark.files())
+        for path in (folder / f"{name}.npz", folder / name)
+        if path.is_file() or (path / "meta.json").is_file()
+    }
+    missing = [f"{name}.npz" for name in benchmark.files() if name not in files]
+    unknown = [name for name in benchmark.files("unknown") if name in files]
+    if missing and not (partial and unknown and "known" in files):
         rule = f"a folder with the files of {benchmark.name}"
         remedy = "Data sets may be left out: --partial, in Python partial=True"
-        place, error = str(outputs), FileNotFoundError
-        _check.fail(_CALLER, place, rule, got, remedy, error=error)
-    train = folder.read("train") if folder.path("train") else None
+        got, error = f"one without {', '.join(missing)}", FileNotFoundError
+        _check.fail(_CALLER, str(outputs), rule, got, remedy, error=error)
+    train = Outputs.load(files["train"]) if "train" in files else None
     if recipes is None:
         chosen = selection.suitable(train).names
         recipes = {name: detectors.make(name) for name in chosen}
@@ -177,79 +157,43 @@ def evaluate(
         remedy = "Or choose detectors that need no fitting: msp, maxlogit, energy, gen"
         _check.fail(_CALLER, "outputs", rule, str(outputs), remedy)
     fitted = {name: one.fit(train) for name, one in recipes.items()}
-    known = {"": folder.scores("known", fitted)}
-    shifted = [one for one in benchmark.files("shifted") if one not in missing]
-    if shifted:
-        parts = [known[""], *(folder.scores(one, fitted) for one in shifted)]
-        known["fs-"] = {
-            name: Scores.concat([part[name] for part in parts]) for name in fitted
-        }
-    accuracy = metrics.get("accuracy")
-    rows = [folder.row("", name, accuracy, one) for name, one in known[""].items()]
-    for file in unknown:  # read once and not kept: data sets may be large
-        found = folder.scores(file, fitted)
-        for start, of_known in known.items():
-            for name, one in of_known.items():
-                both = Scores.concat([one, found[name]])
-                problem = f"/{start}{file}"
-                rows += [folder.row(problem, name, m, both) for m in benchmark.metrics]
-    return Table(
-        benchmark=benchmark,
-        results=Results(rows),
-        missing=missing,
-        sizes=folder.sizes,
-    )
+    sizes: dict[str, int] = {}
 
-
-class _Folder:
-    """The files of outputs, and how many samples those that were read have."""
-
-    def __init__(self, benchmark: Benchmark, folder: Path) -> None:
-        self.benchmark, self.folder = benchmark, folder
-        self.sizes: dict[str, int] = {}
-        self._seen: dict[tuple[int, str], str] = {}
-
-    def path(self, name: str) -> Path | None:
-        for path in (self.folder / f"{name}.npz", self.folder / name / "meta.json"):
-            if path.is_file():
-                return path if path.suffix == ".npz" else path.parent
-        return None
-
-    def read(self, name: str) -> Outputs:
-        """Read a file; raise if another one, by another name, has the same samples."""
-        made = Outputs.load(str(self.path(name)))
-        first: Any = made.features if made.logits is None else made.logits
-        rows = np.ascontiguousarray(_xp.to_numpy(first[:_COMPARED]))
-        key = len(made), hashlib.sha256(rows.tobytes()).hexdigest()
-        if (other := self._seen.setdefault(key, name)) != name:
-            got = f"the same in {other} and {name}"
-            _check.fail(_CALLER, "files", "outputs of different samples", got)
-        if name != "train":
-            self.sizes[name] = len(made)
-        return made
-
-    def scores(self, name: str, fitted: Mapping[str, Fitted]) -> dict[str, Scores]:
+    def scores(name: str) -> dict[str, Scores]:
         """Score a file by every detector."""
-        made, n_classes = self.read(name), self.benchmark.n_classes
-        if name in self.benchmark.files("unknown"):
+        made = Outputs.load(files[name])
+        if name in unknown:
             made = made.as_unknown()  # some come with labels of their own classes
         elif made.labels is None or (made.labels < 0).any():
             rule = "labelled samples of known classes only"
             _check.fail(_CALLER, f"{name}.npz", rule, "others")
-        elif made.n_classes not in {None, n_classes}:
-            rule = f"of {n_classes} classes ({self.benchmark.known})"
+        elif made.n_classes not in {None, benchmark.n_classes}:
+            rule = f"of {benchmark.n_classes} classes ({benchmark.known})"
             _check.fail(_CALLER, f"{name}.npz", rule, f"{made.n_classes} classes")
-        with _io.naming(self.folder / name):
+        sizes[name] = len(made)
+        with _io.naming(folder / name):
             found = detectors.score_all(fitted, made).items()
         # Groups of one file and no groups of another could not be joined.
         return {detector: replace(one, groups=None) for detector, one in found}
 
-    def row(self, problem: str, name: str, metric: Metric, scores: Scores) -> Result:
-        return Result(
-            protocol=f"{self.benchmark.name}{problem}",
-            model=self.folder.resolve().name,
-            detector=name,
-            metric=metric.key,
-            value=metric.value(scores),
-            n=len(scores),
-        )
+    def row(problem: str, detector: str, metric: metrics.Metric, one: Scores) -> Result:
+        about = {"detector": detector, "metric": metric.key, "n": len(one)}
+        about |= {"protocol": f"{benchmark.name}{problem}"}
+        model = folder.resolve().name
+        return Result(**about, model=model, value=metric.value(one))
+
+    known = {"": scores("known")}
+    if shifted := [one for one in benchmark.files("shifted") if one in files]:
+        parts = [known[""], *map(scores, shifted)]
+        known["fs-"] = {
+            name: Scores.concat([part[name] for part in parts]) for name in fitted
+        }
+    accuracy, every = metrics.get("accuracy"), benchmark.metrics()
+    rows = [row("", name, accuracy, one) for name, one in known[""].items()]
+    for file in unknown:  # read once and not kept: data sets may be large
+        found = scores(file)
+        for start, of_known in known.items():
+            for name, one in of_known.items():
+                both = Scores.concat([one, found[name]])
+                rows += [row(f"/{start}{file}", name, m, both) for m in every]
+    return Table(benchmark=benchmark, results=Results(rows), sizes=sizes)

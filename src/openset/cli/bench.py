@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 import openset
-from openset import _check
+from openset import _check, _io
 from openset.cli.options import Backend, Detectors, Out, Root, made, need, refuse
 from openset.cli.terminal import ERR, OUT, number, say, table
 
@@ -120,9 +120,11 @@ def _leaderboards(run: Path, metrics: list[str]) -> None:
 
 def _summary(name: str) -> dict[str, Any]:
     one = openset.bench.named.load(name)
-    groups = (
-        f"{g.name}: {', '.join(g.data)}" for g in one.groups if g.role == "unknown"
-    )
+    groups = [
+        f"{group}: {', '.join(about.data)}"
+        for group, about in one.groups.items()
+        if about.role == "unknown"
+    ]
     return {"name": name, "known": one.known, "unknown": "; ".join(groups)}
 
 
@@ -141,17 +143,17 @@ def _named(
     recipes = made(detectors, train=outputs) if detectors else None
     found = named.evaluate(one, outputs, recipes, **how)
     found.results.save(out / "results.csv")
-    found.save_markdown(out / "table.md")
+    _io.put(out / "table.md", found.to_markdown())
     say(found.title())
     heads = [column.name for column in found.columns()]
-    for metric in (m for m in one.metrics if m.key in one.shown):
+    for metric in one.metrics(shown=True):
         for start in range(0, len(heads), AT_ONCE):
             some = slice(start, start + AT_ONCE)
             rows = (
-                {metric.short: row.name}
-                | dict(zip(heads[some], map(number, row.cells[some]), strict=True))
-                for row in found.rows(metric.key)
-                if any(row.cells[some])
+                {metric.short: name}
+                | dict(zip(heads[some], map(number, cells[some]), strict=True))
+                for name, *cells in found.rows(metric.key)
+                if any(cells[some])
             )
             table(rows)
     for note in found.notes():
@@ -163,13 +165,13 @@ def _describe(benchmark: str, one: Any) -> None:
     """Print a definition, and the files of outputs it needs."""
     files = {"train.npz": "training samples, for detectors that are fitted"}
     files["known.npz"] = f"test samples of {one.known}"
-    for group in one.groups:
+    for name, group in one.groups.items():
         is_known = ", known classes (full spectrum)" * (group.role == "shifted")
         for data, what in group.data.items():
-            files[f"{group.name}/{data}.npz"] = what + is_known
+            files[f"{name}/{data}.npz"] = what + is_known
     rows = ({"file of outputs": name, "what it is": files[name]} for name in files)
     table(rows, one.title)
-    say(f"Metrics: {'; '.join(metric.short for metric in one.metrics)}")
+    say(f"Metrics: {'; '.join(metric.short for metric in one.metrics())}")
     for key in ("conventions", "reference", "source", "status", "published_source"):
         say(f"{key.replace('_', ' ').capitalize()}: {getattr(one, key).strip()}")
     for data, found in one.lists().items():

@@ -6,6 +6,7 @@ Outputs of a network are files in one folder, those that :meth:`Benchmark.files`
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -177,7 +178,11 @@ def evaluate(
         return {detector: replace(one, groups=None) for detector, one in found}
 
     def row(problem: str, detector: str, metric: metrics.Metric, one: Scores) -> Result:
-        about = {"detector": detector, "metric": metric.key, "n": len(one)}
+        about: dict[str, Any] = {
+            "detector": detector,
+            "metric": metric.key,
+            "n": len(one),
+        }
         about |= {"protocol": f"{benchmark.name}{problem}"}
         model = folder.resolve().name
         return Result(**about, model=model, value=metric.value(one))

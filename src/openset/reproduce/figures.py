@@ -8,6 +8,7 @@ from itertools import product
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import ConfusionMatrixDisplay
 
 from openset import metrics, protocols
 from openset._optional import optional
@@ -44,15 +45,13 @@ def sample_counts(settings: Settings) -> Content:
     n_known, n_unknown = np.array(protocols.pairs(len(MNIST))).T
     known, unknown = n_known * size, n_unknown * size
     order = np.argsort(known / unknown)
-    rows = [
-        (
-            *(k := int(n_known[i]), u := int(n_unknown[i])),
-            protocols.openness(k, k + u),
-            *(round(float(known[i])), round(float(unknown[i]))),
-            float(known[i] / unknown[i]),
+    rows = []
+    for i in order[[0, len(order) // 2, -1]]:
+        k, u, samples = int(n_known[i]), int(n_unknown[i]), (known[i], unknown[i])
+        counts = [round(float(n)) for n in samples]
+        rows.append(
+            (k, u, protocols.openness(k, k + u), *counts, known[i] / unknown[i])
         )
-        for i in (order[0], order[len(order) // 2], order[-1])
-    ]
     figure = _canvas(6, 5)
     axes = figure.subplots()
     largest = max(known.max(), unknown.max())
@@ -146,38 +145,26 @@ def worked_example() -> Scores:
 def four_scores(settings: Settings) -> Content:
     """Cut the worked example into the regions of the four scores."""
     scores = worked_example()
-    names = (
-        *("inner_score", "outer_score", "halfpoint_score"),
-        *("halfpoint_k_plus_1", "overall_score"),
-    )
-    values = {name: metrics.get(name).value(scores, 0.5) for name in names}
+    names = "inner_score outer_score halfpoint_score halfpoint_k_plus_1 overall_score"
+    values = {name: metrics.get(name).value(scores, 0.5) for name in names.split()}
     overall = metrics.confusion(scores, 0.5).matrix
-    known, unknown = overall[:-1], overall[-1]
-    # Accepting all samples gives the classification without rejection.
-    inner = metrics.confusion(scores, -np.inf).matrix[:-1, :-1]
-    outer = [
-        [known[:, :-1].sum(), known[:, -1].sum()],
-        [unknown[:-1].sum(), unknown[-1]],
-    ]
-    half = np.vstack([known, 0 * unknown])
+    sides = [slice(None, -1), slice(-1, None)]
+    outer = [[overall[row, column].sum() for column in sides] for row in sides]
     classes = [*"0123", "unknown"]
-    regions = {
-        "inner": (inner, classes[:-1]),
+    regions: dict[str, tuple[Any, list[str]]] = {
+        # Accepting all samples gives the classification without rejection.
+        "inner": (metrics.confusion(scores, -np.inf).matrix[:-1, :-1], classes[:-1]),
         "outer": (np.array(outer), ["known", "unknown"]),
-        "halfpoint": (half, classes),
+        "halfpoint": (np.vstack([overall[:-1], 0 * overall[-1]]), classes),
         "overall": (overall, classes),
     }
     figure = _canvas(12, 3.5)
-    for axes, (name, (matrix, sides)) in zip(
-        figure.subplots(1, 4), regions.items(), strict=True
-    ):
-        axes.imshow(matrix, cmap="Greys", vmin=0)
-        for (row, column), count in np.ndenumerate(matrix):
-            colour = "white" if count > matrix.max() / 2 else "black"
-            axes.text(column, row, count, ha="center", va="center", color=colour)
-        axes.set_xticks(range(len(sides)), sides)
-        axes.set_yticks(range(len(sides)), sides)
-        axes.set(title=f"{name} {values[f'{name}_score']:.3f}", xlabel="decision")
+    drawn = zip(figure.subplots(1, 4), regions.items(), strict=True)
+    for axes, (name, (matrix, labels)) in drawn:
+        shown = ConfusionMatrixDisplay(matrix, display_labels=labels)
+        shown.plot(ax=axes, cmap="Greys", colorbar=False)
+        title = f"{name} {values[f'{name}_score']:.3f}"
+        axes.set(title=title, xlabel="decision", ylabel="")
     figure.axes[0].set_ylabel("true class")
     table = Table(
         title="Scores of the worked example",

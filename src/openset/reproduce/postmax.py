@@ -17,44 +17,35 @@ accuracy weighs them by their counts, as in the paper.
 
 import functools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import yaml
 
 from openset import (
     _check,
     _io,
     bench,
     digits,
-    metrics,
     report,
     runs,
     stats,
     thresholds,
 )
-from openset._types import ArtefactError
 from openset.metrics.counts import Alpha
 from openset.outputs import Outputs
 from openset.reproduce.item import Content, Entry, Settings, Table
-from openset.reproduce.studies import laid_out
+from openset.reproduce.studies import laid_out, study_text
 from openset.results import Result, Results
 from openset.scores import Scores
 
-METHODS = ("PostMax", "MSP", "MaxLogit", "NNGuide", "SCALE")
-"""The methods of the paper, with default parameters."""
-
-_METRICS = {
-    "OOSA": "oosa",
-    "AUROC": "auroc",
-    "FPR95": "fpr_at_tpr",
-    "OpenAUC": "openauc",
-}
 _N_SPLITS = 5  # of the known test samples
 _LARGE = 100_000  # training samples from which on NNGuide keeps one per cent of them
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Network:
     """Saved outputs of one network, and the folder of its study."""
 
@@ -84,49 +75,34 @@ class Network:
         names = (name.split("/") for name in self.parts if name.startswith(f"{side}/"))
         return sorted(kind for _, kind in names if kind != without)
 
-    def study(
-        self, titles: Sequence[str], kinds: Sequence[str], *, exchanged: bool
-    ) -> bench.Study:
-        """Return the study of some methods, for thresholds chosen with these kinds.
+    def study(self, options: Mapping[str, Any]) -> bench.Study:
+        """Return the study of an item: one of its protocols for each kind of unknowns.
 
-        A method of the study is the kind that its threshold is chosen with, which is
-        not tested on.
+        The kind that a threshold is chosen with is not tested on; it stands in place of
+        a training method. `exchanged`: the threshold is chosen on what was the test
+        set, as in Tables 3 and 4; `every`: with every kind of surrogates in turn.
         """
-        known, tested = ("test", "validation") if exchanged else ("validation", "test")
-        outputs = [
-            {
-                "name": kind,
-                "path": self.folder.name,
-                "model": self.title,
-                "method": chosen,
-                "test": tested,
-                "unknown": f"unknown/{kind}",
-                "validation": known,
-                "surrogate": name if (name := f"surrogate/{chosen}") in self.parts
-                else f"unknown/{chosen}",
-                "n_tests": 1 if exchanged else _N_SPLITS,
-                "unknowns": "shared",
-            }
-            for chosen in kinds
-            for kind in self.kinds("unknown", without=chosen)
-        ]  # fmt: skip
-        recipes: list[dict[str, Any]] = [
-            {"name": title.lower(), "label": title} for title in titles
-        ]
-        for one in recipes:
-            if one["label"] in ("l2", "l1", "none"):  # what PostMax divides by
-                one |= {"name": "postmax", "norm": one["label"]}
-            elif one["name"] == "nnguide" and len(self.part("train")) > _LARGE:
-                one |= {"bank": 0.01}  # as its authors do on ImageNet
-        return bench.Study.model_validate(
-            {
-                "outputs": outputs,
-                "detectors": recipes,
-                "calibrate": {"alpha_test": "counts"},
-                "metrics": list(_METRICS.values()),
-                "base": self.folder.parent,
-            }
-        )
+        given = yaml.safe_load(study_text(options.get("study", "postmax")))
+        known = {"test": "test", "validation": "validation", "n_tests": _N_SPLITS}
+        chosen = [self.surrogate]
+        if options.get("exchanged"):
+            known = {"test": "validation", "validation": "test", "n_tests": 1}
+            chosen = [self.easy]
+        if options.get("every"):
+            chosen = self.kinds("surrogate") or chosen
+        known |= {"path": self.folder.name, "model": self.title, "unknowns": "shared"}
+        given["base"], given["outputs"] = self.folder.parent, []
+        for one in chosen:
+            name = f"surrogate/{one}"
+            how = {"surrogate": name if name in self.parts else f"unknown/{one}"}
+            for kind in self.kinds("unknown", without=one):
+                about = {"name": kind, "method": one, "unknown": f"unknown/{kind}"}
+                given["outputs"].append(known | how | about)
+        if len(self.part("train")) > _LARGE:
+            for recipe in given["detectors"]:
+                if recipe["name"] == "nnguide":  # as its authors do on ImageNet
+                    recipe["bank"] = 0.01
+        return bench.Study.model_validate(given)
 
 
 def networks(settings: Settings) -> Iterator[Network]:
@@ -140,14 +116,11 @@ def networks(settings: Settings) -> Iterator[Network]:
         remedy = "docs/papers/postmax.md describes it"
         _check.fail("reproduce", "outputs", rule, folder, remedy)
     for path in found:
-        try:
-            about = json.loads(path.read_text("utf-8"))
-            names = [str(about[key]) for key in ("title", "surrogate", "easy")]
-        except (ValueError, KeyError, TypeError) as error:
-            rule = "JSON with title, surrogate and easy"
-            _check.fail("reproduce", str(path), rule, repr(error), error=ArtefactError)
         run = settings.out / "runs" / path.parent.name
-        yield Network(path.parent, run, *names)
+        with _io.naming(path):
+            about = json.loads(path.read_bytes())
+            network = Network(folder=path.parent, run=run, **about)
+        yield network
 
 
 def _write_digits(folder: Path) -> None:
@@ -170,13 +143,10 @@ def _write_digits(folder: Path) -> None:
 
 
 def measured(
-    settings: Settings, network: Network, kinds: Sequence[str] = ()
-) -> tuple[Results, list[str]]:
-    """Run the study of a network; return its results, and remarks on it."""
-    options = settings.item.options
-    exchanged = options.get("exchanged", False)
-    kinds = kinds or [network.easy if exchanged else network.surrogate]
-    study = network.study(options.get("methods", METHODS), kinds, exchanged=exchanged)
+    settings: Settings, network: Network
+) -> tuple[Results, list[str], list[str]]:
+    """Run the study of a network; return results, names of methods, and remarks."""
+    study = network.study(settings.item.options)
     done = bench.run(study, network.run, **settings.running)
     n = {part: f"{len(network.part(part)):,}" for part in network.parts}
     unknown = [f"{n[f'unknown/{one}']} of {one}" for one in network.kinds("unknown")]
@@ -185,101 +155,77 @@ def measured(
         f"validation, {n['test']} to test on; unknown: {', '.join(unknown)}."
     )
     why = {one["key"]["detector"]: one["error"] for one in done.failed}
-    return runs.results(network.run), [note, *(f"{k}: {why[k]}" for k in why)]
-
-
-def _table(
-    results: Results,
-    name: str,
-    rows: dict[str, str],
-    row: str,
-    *,
-    titles: Sequence[str] = METHODS,
-    **layout: Any,
-) -> Table:
-    """Lay out one metric by method: mean and spread over splits, means over kinds."""
-    columns = {title: {"paper": title, "detector": title} for title in titles}
-    layout |= {"where": {"metric": _METRICS[name]}, "over": ("split",)}
-    return laid_out(results, rows=rows, columns=columns, row=row, **layout)
+    titles = [one.title for one in study.detectors]
+    remarks = [note, *(f"{title}: {error}" for title, error in why.items())]
+    return runs.results(network.run), titles, remarks
 
 
 def tables(settings: Settings) -> Content:
-    """Lay out one table per network and metric: rows are unknowns, columns methods.
+    """Lay out one table per network and metric: columns are methods.
 
-    A network of the paper has the published numbers beside ours.
+    Rows are unknowns, or what is varied: α, or the kind that the threshold is chosen
+    with. A network of the paper has the published numbers beside ours.
     """
     options = settings.item.options
-    found, notes = [], []
+    varied, found, notes = options.get("varied"), [], []
+    of_kinds = ", mean over unknowns" if varied else ""
     for network in networks(settings):
-        results, remarks = measured(settings, network)
+        results, titles, remarks = measured(settings, network)
         notes += remarks
-        kinds = dict.fromkeys(row.protocol for row in results)
-        rows = {kind: f"{network.title} · {kind}" for kind in kinds}
-        for name in options["metrics"]:
-            beside = options.get("published", {}).get(name, "")
-            layout = {"title": f"{name}, {network.title}", "head": "unknowns"}
-            layout |= {"titles": options.get("methods", METHODS)}
-            table = _table(results, name, rows, "protocol", beside=beside, **layout)
-            means = _table(results, name, {"mean": ""}, "", **layout)
-            if len(rows) > 1 and means.columns == table.columns:  # none of a paper
+        layout: dict[str, Any] = {
+            "columns": {title: {"paper": title, "detector": title} for title in titles},
+            "over": ("split",),
+            "head": varied or "unknowns",
+        }
+        if "alphas" in options:
+            results = Results(_over_alpha(network, options["alphas"]))
+        column = "method" if varied else "protocol"
+        rows = dict.fromkeys(getattr(row, column) for row in results)
+        for name, metric in options["metrics"].items():
+            layout["title"] = f"{name}, {network.title}{of_kinds}"
+            layout["where"] = {"metric": metric}
+            table = laid_out(
+                results,
+                rows={row: f"{network.title} · {row}" for row in rows},
+                row=column,
+                beside=options.get("published", {}).get(name, ""),
+                **layout,
+            )
+            means = laid_out(results, rows={"mean": ""}, row="", **layout)
+            is_paper = means.columns != table.columns
+            if not varied and len(rows) > 1 and not is_paper:
                 table = replace(table, rows=[*table.rows, *means.rows])
             found.append(table)
-    chosen = "the easy" if options.get("exchanged") else "the surrogate"
-    notes.append(f"Thresholds are chosen with {chosen} unknowns, which are not tested.")
-    return Content(tables=found, notes=notes)
-
-
-def vary(settings: Settings) -> Content:
-    """Vary what the threshold is chosen with: α, or the kind of unknowns."""
-    found, options = [], settings.item.options
-    for network in networks(settings):
-        kinds = network.kinds("surrogate") or [network.surrogate]
-        alphas = options.get("alphas")
-        results, _ = measured(settings, network, () if alphas else kinds)
-        if alphas:
-            results = Results(_over_alpha(network, alphas))
-        rows = dict.fromkeys(map(str, alphas or kinds), "")
-        layout = {"title": f"OOSA, {network.title}, mean over unknowns"}
-        layout["head"] = options["varied"]
-        found.append(_table(results, "OOSA", rows, "method", **layout))
-    return Content(tables=found, notes=[options["note"]])
+    return Content(tables=found, notes=[*notes, *options["notes"]])
 
 
 def _over_alpha(network: Network, alphas: Sequence[Alpha]) -> Iterator[Result]:
     """Choose thresholds anew by each α, and report with it."""
     for cell in runs.read_cells(network.run):
+        calibration, test = (
+            Scores.load(network.run / part / f"{cell.id}.npz")
+            for part in ("calibration", "scores")
+        )
         for alpha in alphas:
-            _, done = _operated(network, cell, alpha=alpha, alpha_test=alpha)
             yield Result(
                 protocol=cell.key["protocol"],
                 split=cell.key["split"],
                 method=str(alpha),
                 detector=cell.key["detector"],
                 metric="oosa",
-                value=done.oosa,
+                value=thresholds.operate(calibration, test, alpha=alpha).oosa,
             )
-
-
-def _operated(
-    network: Network, cell: runs.Cell, **alphas: Any
-) -> tuple[Scores, thresholds.Operation]:
-    """Return the test scores of a cell, and how a threshold does on them."""
-    calibration, test = (
-        Scores.load(network.run / part / f"{cell.id}.npz")
-        for part in ("calibration", "scores")
-    )
-    return test, thresholds.operate(calibration, test, **alphas)
 
 
 def tests(settings: Settings) -> Content:
     """Test PostMax against the others: paired t-tests with Bonferroni's correction."""
     found = []
     for network in networks(settings):
-        results, _ = measured(settings, network)
+        results, *_ = measured(settings, network)
         # The paper counts splits of one network as runs.
         as_runs = Results(replace(one, repeat=one.split, split=0) for one in results)
-        for name in ("OOSA", "AUROC", "FPR95"):
-            of_metric = as_runs.where(metric=_METRICS[name])
+        for name, metric in settings.item.options["metrics"].items():
+            of_metric = as_runs.where(metric=metric)
             how: dict[str, Any] = {"against": "PostMax", "correction": "none"}
             made = stats.paired_t(of_metric, pool=True, **how)
             found += [(network.title, name, test) for test in made]
@@ -306,29 +252,29 @@ def _drawn(found: Sequence[Network]) -> Network:
 def figure1(settings: Settings) -> Content:
     """Draw OSA over URR with the operational and the best threshold."""
     rows = []
-    shown: dict[str, Any] = {"scores": {}, "thresholds": {}}
     found = list(networks(settings))
     for network in found:
-        results, _ = measured(settings, network)
-        kinds = dict.fromkeys(row.protocol for row in results)
-        of_msp = results.where(detector="MSP", metric="auroc")
-        aurocs = {
-            kind: of_msp.where(protocol=kind).column("value").mean() for kind in kinds
-        }
-        kind = min(kinds, key=aurocs.__getitem__)
-        cells = {
+        results, titles, _ = measured(settings, network)
+        aurocs: dict[str, list[float]] = {}
+        for row in results.where(detector="MSP", metric="auroc"):
+            aurocs.setdefault(row.protocol, []).append(row.value)
+        kind = min(aurocs, key=lambda kind: sum(aurocs[kind]))
+        cells: dict[str, Any] = {
             cell.key["detector"]: cell
             for cell in runs.read_cells(network.run)
             if (cell.key["protocol"], cell.key["split"]) == (kind, 0)
         }
-        for title in (title for title in METHODS if title in cells):
-            test, done = _operated(network, cells[title], alpha_test="counts")
-            if network is _drawn(found):
-                shown["scores"][title] = test
-                shown["thresholds"][title] = done.threshold
-                shown["alpha"] = done.alpha_test
-            numbers = (done.oosa, done.oracle, done.gap, metrics.auroc(test))
+        chosen, scores = {}, {}
+        for title in filter(cells.__contains__, titles):
+            cell = cells[title]
+            done, chosen[title] = cell.operation, float(cell.threshold["value"])
+            scores[title] = Scores.load(network.run / "scores" / f"{cell.id}.npz")
+            (auroc,) = cell.results().where(metric="auroc").column("value").tolist()
+            numbers = (done["oosa"], done["oracle"], done["gap"], auroc)
             rows.append((network.title, kind, title, *numbers))
+        if network is _drawn(found):
+            how = {"thresholds": chosen, "alpha": done["alpha"]}
+            shown = report.osa_over_urr(scores, **how)
     table = Table(
         title="Operational threshold and oracle: first test split, kind of unknowns "
         "with the lowest AUROC of MSP",
@@ -338,9 +284,7 @@ def figure1(settings: Settings) -> Content:
         ),
         rows=rows,
     )
-    return Content(
-        tables=[table], figures={settings.item.name: report.osa_over_urr(**shown)}
-    )
+    return Content(tables=[table], figures={settings.item.name: shown})
 
 
 def figure2(settings: Settings) -> Content:

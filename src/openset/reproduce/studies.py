@@ -179,35 +179,11 @@ def figure1(settings: Settings) -> Content:
 def figure2(settings: Settings) -> Content:
     """Draw OpenAUC over λ."""
     results, _, note = run_study(settings)
-    names = {"maxlogit": "max logit", "msp": "max probability"}
-    weights = sorted({row.method for row in results}, key=float)
-    protocols = dict.fromkeys(row.protocol for row in results)
-    columns = {
-        f"{protocol}, {name}": {
-            "protocol": protocol, "detector": detector, "metric": "openauc"
-        }
-        for protocol in protocols
-        for detector, name in names.items()
-    }  # fmt: skip
-    table = laid_out(
-        results,
-        title="OpenAUC over λ, percent",
-        rows=dict.fromkeys(weights, ""),
-        columns=columns,
-        scale=100,
-        digits=1,
-        head="λ",
-        note="The paper prints no numbers. Its text says that 0.1 or 0.2 is best, and "
-        "that every λ helps.",
-    )
-    lines = {
-        name: {
-            float(weight): results.where(method=weight, **where)
-            .column("value")
-            .tolist()
-            for weight in weights
-        }
-        for name, where in columns.items()
-    }
-    shown = report.sensitivity(lines)
-    return Content(tables=[table], figures={settings.item.name: shown}, notes=[note])
+    (spec,) = settings.item.options["tables"]
+    lines: dict[str, dict[float, list[float]]] = {}
+    for name, where in spec["columns"].items():
+        for row in results.where(**where):
+            line = lines.setdefault(name, {})
+            line.setdefault(float(row.method), []).append(row.value)
+    figures = {settings.item.name: report.sensitivity(lines)}
+    return Content(tables=[laid_out(results, **spec)], figures=figures, notes=[note])

@@ -27,7 +27,9 @@ def test_every_data_set_is_there_or_says_which_file_to_put_where(name, tmp_path)
     assert info.n_samples or name == "imagenet-21k-p"
     assert name == "digits" or f"\nfrom {info.source}" in text
     if info.how == "always there":
-        assert len(datasets.load(name, tmp_path, offline=True)) == info.n_samples
+        found = datasets.load(name, tmp_path, offline=True)
+        sizes = (len(found), len(found.classes), found.kind)
+        assert sizes == (info.n_samples, info.n_classes, info.kind)
         return
     assert info.how in {"download", "by hand"}
     assert name not in datasets.available(tmp_path)

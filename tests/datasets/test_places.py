@@ -2,75 +2,56 @@
 
 import io
 import tarfile
-import threading
 import zipfile
 from hashlib import md5
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from openset import ArtefactError
 from openset.datasets.places import File, Place, default_root
+from tests.stores import web_server
 
 
 @pytest.fixture
-def web(monkeypatch):
-    """Serve files on this machine; a list of answers may come before."""
+def web(tmp_path, monkeypatch):
+    """Serve a folder with a file on this machine."""
     # A proxy of the person who runs the tests must not be asked for 127.0.0.1.
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    monkeypatch.setattr("time.sleep", lambda _: None)
-    served = {"data.bin": b"content", "status": []}
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self):
-            status = served["status"].pop(0) if served["status"] else 200
-            self.send_response(status)
-            self.end_headers()
-            self.wfile.write(served.get(self.path.lstrip("/"), b""))
-
-        def log_message(self, *args):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
-        served["file"] = File(
-            "data.bin",
-            f"md5:{md5(b'content', usedforsecurity=False).hexdigest()}",
-            f"http://127.0.0.1:{server.server_port}/data.bin",
-        )
-        yield served
-        server.shutdown()
+    (tmp_path / "web").mkdir()
+    content = tmp_path / "web" / "data.bin"
+    content.write_bytes(b"content")
+    digest = md5(b"content", usedforsecurity=False).hexdigest()
+    with web_server(content.parent) as address:
+        yield content, File("data.bin", f"md5:{digest}", f"{address}/data.bin")
 
 
 def test_a_missing_file_is_downloaded_once(web, tmp_path):
+    content, file = web
     place = Place(tmp_path, "set", offline=False)
-    (path,) = place.get(web["file"])
+    (path,) = place.get(file)
     assert (path, path.read_bytes()) == (tmp_path / "set" / "data.bin", b"content")
-    web["data.bin"] = b"another"
-    assert place.get(web["file"]) == [path]  # asks nobody
-
-
-def test_a_server_that_fails_once_is_asked_again(web, tmp_path):
-    web["status"] = [503]
-    (path,) = Place(tmp_path, "set", offline=False).get(web["file"])
-    assert path.read_bytes() == b"content"
+    content.unlink()
+    assert place.get(file) == [path]  # asks nobody
+    path.unlink()
+    with pytest.raises(ConnectionError, match=r"could not download data.bin \(404"):
+        place.get(file)
 
 
 def test_a_file_with_another_checksum_is_not_kept(web, tmp_path):
-    web["data.bin"] = b"damaged"
+    content, file = web
+    content.write_bytes(b"damaged")
     with pytest.raises(ConnectionError, match=r"could not download data.bin .*hash"):
-        Place(tmp_path, "set", offline=False).get(web["file"])
+        Place(tmp_path, "set", offline=False).get(file)
     assert not list((tmp_path / "set").iterdir())
 
 
 def test_a_file_that_may_not_be_downloaded_is_named(web, tmp_path):
+    _, file = web
     with pytest.raises(FileNotFoundError, match="downloads are switched off") as error:
-        Place(tmp_path, "set").get(web["file"])
-    assert f"{tmp_path / 'set' / 'data.bin'}  ({web['file'].digest})" in str(
-        error.value
-    )
+        Place(tmp_path, "set").get(file)
+    assert f"{tmp_path / 'set' / 'data.bin'}  ({file.digest})" in str(error.value)
     with pytest.raises(FileNotFoundError, match="offers no direct download"):
-        Place(tmp_path, "set", offline=False).get(web["file"]._replace(url=""))
+        Place(tmp_path, "set", offline=False).get(file._replace(url=""))
 
 
 def test_the_root_is_the_environments_or_the_users_cache(tmp_path, monkeypatch):

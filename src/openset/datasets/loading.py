@@ -71,11 +71,8 @@ def register(name: str, loader: Loader, **known: Any) -> None:
     >>> datasets.load("coins")  # doctest: +SKIP
     Dataset(coins, table, n=2, classes=2)
     """
-    caller = "datasets.register"
-    if kind := known.get("kind"):
-        _check.one_of(caller, "kind", kind, lazy_inputs.KINDS)
-    _check.boolean(caller, "upright", known.get("upright", False))
-    CATALOGUE.register(name, external(caller, loader, name=name, **known))
+    made = external("datasets.register", loader, name=name, **known)
+    CATALOGUE.register(name, made)
 
 
 def info(name: str) -> Info:

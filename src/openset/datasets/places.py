@@ -92,12 +92,8 @@ class Place:
     def _download(self, file: File) -> None:
         import pooch  # noqa: PLC0415  # slow to import, for downloads only
 
-        digests, urls = {file.name: file.digest}, {file.name: file.url}
         try:
-            store = pooch.create(
-                self.path, "", registry=digests, urls=urls, retry_if_failed=3
-            )
-            store.fetch(file.name)
+            pooch.retrieve(file.url, file.digest, file.name, self.path)
         except (OSError, ValueError) as error:  # of the connection, of the checksum
             line = self.line(file).strip()
             msg = f"datasets: could not download {file.name} ({error}). Put\n  {line}"

@@ -3,7 +3,6 @@
 import os
 import uuid
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,20 +15,6 @@ settings.register_profile(
     "ci", settings.get_profile("default"), derandomize=True, print_blob=True
 )
 settings.load_profile("ci" if os.environ.get("CI") else "default")
-
-
-# Read before any test changes the environment. Continuous integration has the compact
-# copies beside the checkout.
-_COMPACT_COPIES = Path(
-    os.environ.get("OPENSET_DATA")
-    or Path(__file__).resolve().parents[2] / "shared" / "data"
-)
-
-
-@pytest.fixture(scope="session")
-def compact_copies():
-    """Folder of compact copies of data sets; it need not exist."""
-    return _COMPACT_COPIES
 
 
 @pytest.fixture(params=["numpy", "torch", "array_api_strict"])

@@ -94,11 +94,3 @@ def test_impossible_draws_are_refused_with_the_rule(call, message):
 def test_a_name_is_not_a_list_of_classes():
     with pytest.raises(TypeError, match="classes must be a list of class names"):
         holdout("cifar10", 6, 4)
-
-
-def test_parts_are_what_was_asked_for():
-    p = outlier(["a", "b"], ["a", "c"])
-    assert (p.known, p.unknown) == (("a", "b"), ("a", "c"))
-    p = operational(10, 4, 3, 3, validation=0.25, n_tests=3, unknowns="shared")
-    assert (p.validation, p.n_tests, p.unknowns) == (0.25, 3, "shared")
-    assert not p.unused

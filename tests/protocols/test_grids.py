@@ -1,7 +1,6 @@
 """Openness, and protocols over all of its values."""
 
 import math
-from collections import Counter
 
 import pytest
 
@@ -52,21 +51,6 @@ def test_what_cannot_be_is_refused(call, message):
         call()
 
 
-def test_a_grid_holds_all_repeats_of_all_sizes():
-    sizes = [(7, 2), (4, 3), (2, 8)]
-    draws = grid(10, sizes=sizes, repeats=5, rng=1)
-    assert Counter((p.n_known, p.n_unknown) for p in draws) == dict.fromkeys(sizes, 5)
-    every = grid(5, repeats=1)
-    assert {(p.n_known, p.n_unknown) for p in every} == set(pairs(5))
-
-
 def test_cells_of_a_grid_are_drawn_independently():
     draws = grid(20, sizes=[(10, 10), (10, 10)], repeats=1)
     assert draws[0].problem != draws[1].problem
-
-
-def test_leaving_classes_out_makes_each_unknown_once():
-    draws = leave_classes_out(range(6), 2, rng=3)
-    assert sorted(c for p in draws for c in p.unknown) == list(range(6))
-    assert not any(p.unused for p in draws)
-    assert draws.duplicates == ()

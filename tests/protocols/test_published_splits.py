@@ -1,49 +1,8 @@
-"""The published splits: sizes and coincidences; their hashes are in tests/golden."""
+"""The published splits: names and coincidences; their hashes are in tests/golden."""
 
 import pytest
 
-from openset.protocols import Draws, names, published, splits
-
-# (known, unknown) class counts, as published.
-SMALL = dict.fromkeys(("mnist", "svhn", "cifar10"), (6, 4))
-SMALL |= {"cifar+10": (4, 10), "cifar+50": (4, 50), "tinyimagenet": (20, 180)}
-SIZES = {(name, i): size for name, size in SMALL.items() for i in range(5)} | {
-    ("cub", "Easy"): (100, 32),
-    ("cub", "Medium"): (100, 34),
-    ("cub", "Hard"): (100, 34),
-    ("fgvc-aircraft", "Easy"): (50, 20),
-    ("fgvc-aircraft", "Medium"): (50, 17),
-    ("fgvc-aircraft", "Hard"): (50, 13),
-    ("stanford-cars", "Easy"): (98, 76),
-    ("stanford-cars", "Medium"): (98, 15),
-    ("stanford-cars", "Hard"): (98, 7),
-    ("imagenet-21k-p", "Easy"): (991, 1000),
-    ("imagenet-21k-p", "Hard"): (991, 1000),
-    ("imagenet-21k-p-winter21", "Easy"): (991, 1000),
-    ("imagenet-21k-p-winter21", "Hard"): (991, 980),
-    ("imagenet-protocols", "P1"): (116, 166),
-    ("imagenet-protocols", "P2"): (30, 55),
-    ("imagenet-protocols", "P3"): (151, 164),
-}
-
-
-def test_every_split_has_its_published_sizes_and_disjoint_parts():
-    assert {(name, split) for name in names() for split in splits(name)} == set(SIZES)
-    for (name, split), sizes in SIZES.items():
-        p = published(name, split)
-        assert (p.n_known, p.n_unknown) == sizes
-        if name in ("mnist", "svhn", "cifar10", "tinyimagenet"):
-            assert p.classes
-            assert not p.unused
-
-
-@pytest.mark.parametrize(
-    ("name", "total"), [("cub", 200), ("fgvc-aircraft", 100), ("stanford-cars", 196)]
-)
-def test_levels_are_disjoint_and_with_the_knowns_complete(name, total):
-    levels = [published(name, level) for level in ("Easy", "Medium", "Hard")]
-    together = [*levels[0].known, *(c for p in levels for c in p.unknown)]
-    assert sorted(together) == list(range(total))
+from openset.protocols import Draws, published
 
 
 def test_the_imagenet_protocol_agrees_with_rows_of_its_authors_lists():

@@ -1,6 +1,6 @@
-"""Data sets of the Hugging Face library: by name, from a folder or from a file."""
+"""Images and texts of the Hugging Face library: by name, or from a folder."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -18,9 +18,7 @@ _PARTS = {p: p for p in ("", "train", "validation", "test")} | dict.fromkeys(
     ("valid", "val", "dev"), "validation"
 )
 _SAVED = ("dataset_dict.json", "state.json")  # what save_to_disk leaves in a folder
-_FILES = {".csv": "csv", ".json": "json", ".jsonl": "json", ".parquet": "parquet"}
 _IMAGE, _CLASS = "Image", "ClassLabel"
-_KINDS = {_IMAGE: "image", "text": "text", "vector": "table", "number": "table"}
 _LABELS = ("label", "labels", "class", "category", "intent", "target")
 
 
@@ -57,21 +55,20 @@ def is_saved(folder: Path) -> bool:
 def from_hub(
     path: str,
     *,
-    inputs: str | Sequence[str] | None = None,
+    inputs: str | None = None,
     labels: str | None = None,
     config: str | None = None,
     offline: bool = False,
 ) -> Dataset:
-    """Load a Hugging Face data set (extra ``hub``) without running code of its own.
+    """Load images or texts of Hugging Face (extra ``hub``), running no code of theirs.
 
     Parameters
     ----------
     path
-        ``owner/name`` as on the hub; a folder that ``save_to_disk`` wrote or that has
-        the form of a hub repository; or one .csv, .json, .jsonl or .parquet file.
+        ``owner/name`` as on the hub; or a folder that ``save_to_disk`` wrote or that
+        has the form of a hub repository.
     inputs
-        The input column, or several columns of numbers. Default: the only image column,
-        else the only text column, else all columns of numbers.
+        The input column. Default: the only image column, else the only text column.
     labels
         The class column. Default: the only one of type ``ClassLabel``, else the only
         one with a usual name (label, class, category, intent, target).
@@ -95,29 +92,26 @@ def from_hub(
         rule = "samples in a train, validation or test split"
         _refuse(path, rule, ", ".join(map(str, splits)))
     features = next(iter(parts.values())).features
-    types = {name: _type(one) for name, one in features.items()}
-    label = labels or _label_column(path, types)
-    columns = [inputs] if isinstance(inputs, str) else list(inputs or ())
-    columns = columns or _input_columns(path, types, label)
-    for name in (label, *columns):
-        _check.one_of("datasets.load", f"column of {path}", name, list(types))
+    label = labels or _label_column(path, features)
+    column = inputs or _input_column(path, features, label)
+    for name in (label, column):
+        _check.one_of("datasets.load", f"column of {path}", name, list(features))
     found = {part: _column(path, split, label) for part, split in parts.items()}
-    if types[label] == _CLASS:
+    if _type(features[label]) == _CLASS:
         found = {part: y for part, y in found.items() if (y != -1).any()}
     numbers, classes = _numbered(path, label, features[label], list(found.values()))
-    kind = _KINDS.get(" ".join({types[one] for one in columns}), "")
-    if not kind or (kind != "table" and len(columns) > 1):
-        rule = "one column of images, texts or vectors, or columns of numbers"
-        _refuse(path, rule, ", ".join(f"{one} ({types[one]})" for one in columns))
-    values = [_values(path, parts[part], columns, kind) for part in found]
+    if (kind := _type(features[column]).lower()) not in {"image", "text"}:
+        _refuse(path, f"images or texts in {column!r}", kind)
+    read = _images if kind == "image" else _column
     local = Path(path).resolve()
-    local_name = local.stem if local.is_file() else local.name
     return Dataset(
-        inputs=lazy_inputs.join("datasets.load", values),
+        inputs=lazy_inputs.join(
+            "datasets.load", [read(path, parts[part], column) for part in found]
+        ),
         labels=numbers,
         classes=classes,
         kind=kind,
-        name=local_name if local.exists() else path,
+        name=local.name if local.exists() else path,
         parts={} if "" in found else consecutive({p: len(y) for p, y in found.items()}),
     )
 
@@ -136,14 +130,9 @@ def _splits(path: str, config: str | None, *, offline: bool) -> Mapping[str, Any
             "or set HF_HUB_OFFLINE=1, to read the library's own cache"
         )
         raise FileNotFoundError(msg)
-    if local.is_file():
-        _check.ending("datasets.load", local, list(_FILES))
     try:
         if is_saved(local):
             found = hub.load_from_disk(path)
-        elif local.is_file():
-            builder, files = _FILES[local.suffix], {"train": path}
-            found = hub.load_dataset(builder, config, data_files=files)["train"]
         else:
             found = hub.load_dataset(path, config)
     except Exception as error:  # whatever a reader of some format raises
@@ -156,30 +145,25 @@ def _splits(path: str, config: str | None, *, offline: bool) -> Mapping[str, Any
 
 
 def _type(feature: Any) -> str:
-    """Name of a column's type: "text", "number", "vector", or the library's name."""
+    """Name of a column's type: "text", "number", or as in the library."""
     name, dtype = type(feature).__name__, str(getattr(feature, "dtype", ""))
-    if name == "Value":
-        is_number = dtype.startswith(("int", "uint", "float", "bool"))
-        return "text" if "string" in dtype else "number" if is_number else dtype
-    inner = getattr(feature, "feature", None)
-    return "vector" if inner is not None and _type(inner) == "number" else name
+    if name != "Value":
+        return name
+    return "text" if "string" in dtype else "number"
 
 
-def _label_column(path: str, types: Mapping[str, str]) -> str:
-    found = [one for one, kind in types.items() if kind == _CLASS]
-    usual = [one for one in types if one.lower() in _LABELS]
-    usual = [one for one in usual if types[one] in ("text", "number")]
-    return _only(path, "class column", found or usual, types, "labels")
+def _label_column(path: str, features: Mapping[str, Any]) -> str:
+    found = [one for one, feature in features.items() if _type(feature) == _CLASS]
+    usual = [one for one in features if one.lower() in _LABELS]
+    usual = [one for one in usual if _type(features[one]) in ("text", "number")]
+    return _only(path, "class column", found or usual, features, "labels")
 
 
-def _input_columns(path: str, types: Mapping[str, str], label: str) -> list[str]:
-    for kind in (_IMAGE, "text", "vector", "number"):
-        found = [one for one in types if types[one] == kind and one != label]
-        if found and kind != "number":
-            _only(path, f"{kind.lower()} column", found, types, "inputs")
-        if found:
-            return found
-    return [_only(path, "column of images, texts or numbers", [], types, "inputs")]
+def _input_column(path: str, features: Mapping[str, Any], label: str) -> str:
+    others = {one: _type(feature) for one, feature in features.items() if one != label}
+    found = [one for one, kind in others.items() if kind == _IMAGE]
+    found = found or [one for one, kind in others.items() if kind == "text"]
+    return _only(path, "column of images or texts", found, features, "inputs")
 
 
 def _only(path: str, what: str, found: list[str], types: Any, option: str) -> str:
@@ -190,15 +174,13 @@ def _only(path: str, what: str, found: list[str], types: Any, option: str) -> st
 
 
 def _column(path: str, split: Any, name: str) -> NDArray[Any]:
-    # Arrow keeps every bit; the library's NumPy format makes float32 of float64.
     column = split.select_columns([name]).with_format("arrow")[:][name]
     if column.null_count:
         rule, got = f"a value in {name!r} for every sample", column.null_count
         _refuse(path, rule, f"{got} without", "Filter them out first")
-    kind = _type(split.features[name])
-    if kind in ("number", _CLASS):
-        return np.asarray(column.to_numpy())
-    return np.array(column.to_pylist(), np.float64 if kind == "vector" else np.str_)
+    if _type(split.features[name]) == "text":
+        return np.array(column.to_pylist(), np.str_)
+    return np.asarray(column.to_numpy())
 
 
 def _numbered(
@@ -218,13 +200,8 @@ def _numbered(
     return numbers.astype(np.int64), tuple(str(c) for c in classes.tolist())
 
 
-def _values(path: str, split: Any, columns: Sequence[str], kind: str) -> Any:
-    feature = split.features[columns[0]]
-    if kind == "image":
-        if not feature.decode:
-            split = split.cast_column(columns[0], type(feature)())
-        return HubImages(split, columns[0], path)
-    found = [_column(path, split, one) for one in columns]
-    if kind == "text":
-        return found[0]
-    return np.column_stack(found).astype(np.result_type(*found, np.float32))
+def _images(path: str, split: Any, name: str) -> HubImages:
+    feature = split.features[name]
+    if not feature.decode:
+        split = split.cast_column(name, type(feature)())
+    return HubImages(split, name, path)

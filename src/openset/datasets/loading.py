@@ -157,8 +157,8 @@ def load(
         Whether ``package.module:function`` may be imported. False if the name comes
         from a file, such as that of a protocol: a file must not decide which code runs.
     options
-        Of a Hugging Face data set: ``inputs=`` (the input column, or several columns of
-        numbers), ``labels=`` (the class column) and ``config=``.
+        Of a Hugging Face data set: ``inputs=`` (the input column), ``labels=`` (the
+        class column) and ``config=``.
 
     Raises
     ------

@@ -169,24 +169,21 @@ def from_csv(path: Path) -> Dataset:
     delimiter = "\t" if path.suffix == ".tsv" else ","
     with reading(path), path.open(encoding="utf-8-sig", newline="") as stream:
         rows = list(csv.DictReader(stream, delimiter=delimiter))
-    columns = [one for one in rows[0] if one is not None] if rows else []
-    has_parts = "part" in columns
-    parts: dict[str, Any] = {}
     rule = "a table of texts with the columns text and label, and perhaps part"
-    got = "" if {"text", "label"} <= set(columns) else f"the columns {columns}"
-    for number, row in enumerate(rows if not got else [], start=2):
-        if not row["text"] or not row["label"] or None in row:
-            # With a comma too many, a piece of the text would be the label.
-            rule = f"{rule}, in every row (texts with {delimiter!r} in quotes)"
-            got = f"others in row {number}"
-            break
-        part = row["part"] if has_parts else "train"
-        _check.one_of("datasets.load", f"part in {path}", part, PART_NAMES)
+    parts: dict[str, Any] = {}
+    for number, row in enumerate(rows, start=2):
+        # With a comma too many, a piece of the text would be the label.
+        if None in row or not (row.get("text") and row.get("label")):
+            got, remedy = f"others in row {number}", f"Quote texts with {delimiter!r}"
+            _check.fail("datasets.load", f"{path}", rule, got, remedy, ArtefactError)
+        part = _check.one_of(
+            "datasets.load", f"part in {path}", row.get("part", "train"), PART_NAMES
+        )
         parts.setdefault(part, []).append((row["text"], row["label"]))
-    if got:
-        _check.fail("datasets.load", f"{path}", rule, got, error=ArtefactError)
+    if not parts:
+        _check.fail("datasets.load", f"{path}", rule, "no rows", error=ArtefactError)
     made = from_pairs(parts, name=path.stem)
-    return made if has_parts else replace(made, parts={})
+    return made if "part" in rows[0] else replace(made, parts={})
 
 
 def image_folder(path: Path) -> Dataset:

@@ -54,26 +54,16 @@ def marks_of(known: Outputs) -> dict[str, NDArray[Any]]:
     return found
 
 
+@np.errstate(all="ignore")
 def warn_of_another(caller: str, outputs: Outputs, marks: Marks) -> None:
     """Warn if outputs are not of the network whose marks these are."""
-    why = _why_another(_rows(outputs.features), _rows(outputs.logits), marks)
-    if why:
-        msg = (
-            f"{caller}: outputs seem to be of another network than the rejector was "
-            f"calibrated on: {why}. Decisions on them mean nothing: calibrate on "
-            "outputs of this network"
-        )
-        warnings.warn(msg, CalibrationWarning, stacklevel=2)
-
-
-@np.errstate(all="ignore")
-def _why_another(features: Any, logits: Any, marks: Marks) -> str:
+    features, logits, why = _rows(outputs.features), _rows(outputs.logits), ""
     if features is None:
-        return ""
+        return
     if "weight" in marks and logits is not None:
         misfit = _misfit(features, logits, marks["weight"], marks["bias"])
         if misfit > _OTHER:
-            return (
+            why = (
                 "the last layer of that network gives other logits for their features, "
                 f"by {misfit:.0%} of their spread"
             )
@@ -82,11 +72,17 @@ def _why_another(features: Any, logits: Any, marks: Marks) -> str:
         is_as_wide = mean.std() > marks["mean"].std() / 2  # no mere noise
         (correlation,) = _correlations(mean[None], marks["mean"])
         if correlation < _UNLIKE and is_as_wide:
-            return (
+            why = (
                 "the means of their features are in no relation to those of the "
                 f"calibration samples (correlation {correlation:.2f})"
             )
-    return ""
+    if why:
+        msg = (
+            f"{caller}: outputs seem to be of another network than the rejector was "
+            f"calibrated on: {why}. Decisions on them mean nothing: calibrate on "
+            "outputs of this network"
+        )
+        warnings.warn(msg, CalibrationWarning, stacklevel=2)
 
 
 def _places(n: int) -> NDArray[np.intp]:

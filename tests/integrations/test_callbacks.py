@@ -115,5 +115,3 @@ def test_the_trainer_of_hugging_face_logs_and_returns_the_metrics(tmp_path):
     for name, value in values.items():
         assert logged[-1][f"eval_{name}"] == pytest.approx(value, abs=1e-6)
     assert trainer.evaluate()["eval_openauc"] == logged[-1]["eval_openauc"]
-    with pytest.raises(ValueError, match="a detector that uses logits only"):
-        OpenSetCallback(trainer, unknown=outside, known=outside, detector="knn")

@@ -91,14 +91,6 @@ def test_a_compiled_module_gives_what_the_plain_one_does(name, test, inputs):
     assert not module._recorder.recorded
 
 
-def torchvision_model(name, **options):
-    models = pytest.importorskip(
-        "torchvision.models", reason="networks to wrap", exc_type=ImportError
-    )
-    torch.manual_seed(0)
-    return getattr(models, name)(num_classes=5, **options)
-
-
 def timm_model(name):
     timm = pytest.importorskip("timm", reason="networks to wrap", exc_type=ImportError)
     torch.manual_seed(0)
@@ -121,7 +113,6 @@ class HubModel(nn.Module):
 
 
 NETWORKS = {
-    "torchvision resnet18": (lambda: torchvision_model("resnet18"), "fc"),
     "timm convnext": (lambda: timm_model("test_convnext"), "head.fc"),
     "hub": (HubModel, "classifier"),
 }
@@ -140,7 +131,6 @@ def test_networks_are_wrapped_and_run(name, rng):
     rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr", tpr=0.5)
     module = OpenSetModule(model, rejector).eval()
     assert module.head == head
-    assert OpenSetModule(model, rejector, example=images[:2]).head == head
     result = module(images)
     assert_allclose(result.known, rejector.known(outputs), atol=1e-3)
     # A random network's knownness is crowded: only clear cases must agree.
@@ -246,8 +236,6 @@ def test_two_layers_of_one_size_are_ambiguous(test):
     ):
         OpenSetModule(model, _wide(rejector))
     assert OpenSetModule(model, _wide(rejector), head="2").head == "2"
-    example = torch.zeros(1, WIDTH)
-    assert OpenSetModule(model, _wide(rejector), example=example).head == "2"
 
 
 def _wide(rejector):
@@ -270,10 +258,6 @@ REFUSED = {
     "head must be a linear layer of the": (
         lambda: layers(WIDTH, 7),
         {"head": nn.Linear(2, 2)},
-    ),
-    "whose output is the model's, got 0": (
-        lambda: nn.Sequential(nn.Linear(WIDTH, N_CLASSES), nn.Softmax(dim=1)),
-        {"example": torch.zeros(1, WIDTH)},
     ),
 }
 

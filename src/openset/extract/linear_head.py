@@ -140,8 +140,6 @@ def read_tensors(path: Path) -> dict[str, Any]:
         for name in ("state_dict", "model", "net"):  # where checkpoints keep them
             state = state.get(name, state)
         return {name.removeprefix("module."): one for name, one in state.items()}
-    except FileNotFoundError:
-        raise
     except Exception as error:  # several libraries, each with classes of its own
         msg = f"{path} is damaged or no file of tensors by name ({error})"
         raise ArtefactError(msg) from error

@@ -11,6 +11,7 @@ from openset._optional import needs, optional
 from openset.extract import head as heads
 from openset.extract.linear_head import LinearHead, read_tensors
 from openset.extract.loader import extract
+from openset.extract.loop import parts_of
 from openset.extract.network import Batches, Network, Pixels, listed
 from openset.outputs import Outputs
 
@@ -34,10 +35,8 @@ class ModuleNetwork(Network):
     def with_head(self, layer: LinearHead) -> Network:
         """Return the network with another last layer."""
         model = copy.deepcopy(self.model)  # the caller's own stays as it is
-        batch = self.prepare([self.blank])
-        named = batch if isinstance(batch, Mapping) else {}
-        unnamed = () if named else (batch,)
-        last = heads.found(_CALLER, model, lambda: model(*unnamed, **named))
+        inputs, named, *_ = parts_of(self.prepare([self.blank]))
+        last = heads.found(_CALLER, model, lambda: model(*inputs, **named))
         model = heads.with_layer(model, last.name, layer.module()).eval()
         return replace(self, model=model, classes=layer.classes, embeds=False)
 

@@ -52,9 +52,6 @@ class OpenSetModule(nn.Module):
     head
         The last linear layer, or its name. By default the only linear layer that has as
         many inputs and outputs as the rejector has features and classes.
-    example
-        Inputs to find the layer with, if its size is not unique: the model runs once,
-        and the layer whose output is the model's output is the head.
 
     Examples
     --------
@@ -75,8 +72,6 @@ class OpenSetModule(nn.Module):
         model: nn.Module,
         rejector: Rejector,
         head: str | nn.Module | None = None,
-        *,
-        example: Any = None,
     ) -> None:
         super().__init__()
         heads.linears(_CALLER, model)  # raises for what is no module
@@ -88,8 +83,6 @@ class OpenSetModule(nn.Module):
             _check.fail(_CALLER, "rejector", rule, got, remedy)
         if head is not None:
             found = heads.named(_CALLER, model, head)
-        elif example is not None:
-            found = heads.found(_CALLER, model, lambda: model(example))
         else:
             found = heads.of_size(_CALLER, model, rejector.fitted.widths)
         layer = found.layer

@@ -203,29 +203,31 @@ class Sketch:
     ) -> list[Bracket]:
         for row in rows:
             _need_counted(row, threshold)
+        keys, counts = self._bins()
+        n_known, n_unknown = counts[:2].sum(), counts[2].sum()
         only_known = all(row.params.get("over") == "known" for row in rows)
-        if not (only_known and self.n_known):
-            _check.both_sides("Sketch.bracket", self.n_known, self.n_unknown)
+        if not (only_known and n_known):
+            _check.both_sides("Sketch.bracket", n_known, n_unknown)
         if threshold is not None:
-            return [self._at(row, float(threshold)) for row in rows]
-        values = [[_value(counts, row) for row in rows] for counts in self._orders()]
+            return [self._at(row, float(threshold), keys, counts) for row in rows]
+        orders = self._orders(keys[::-1], counts[:, ::-1])
+        values = [[_value(one, row) for row in rows] for one in orders]
         return [
             _bracket(found, is_exact=self._table is None and not row.best_of)
             for found, row in zip(zip(*values, strict=True), rows, strict=True)
         ]
 
-    def _orders(self) -> Iterator[RankingCounts]:
-        """Yield the worst and the best order that the counts allow.
+    def _orders(self, keys: Ints, counts: Ints) -> Iterator[RankingCounts]:
+        """Yield the worst and the best order that the counts allow, best bin first.
 
         Worst: in each bin of several numbers unknown samples score highest, then wrong
         ones, then correct ones. Best: the other way round. Any other order, with ties
         or without, gives every metric here a value between the two.
         """
-        keys, counts = (x[..., ::-1] for x in self._bins())
         # One number, or samples of one kind: their order is known, or does not matter.
         split = self._is_open(keys) & ((counts > 0).sum(axis=0) > 1)
         last = np.cumsum(np.where(split, 3, 1))
-        dtype = np.int32 if len(self) < 2**31 else np.int64
+        dtype = np.int32 if counts.sum() < 2**31 else np.int64
         for order in ((2, 1, 0), (0, 1, 2)):
             levels = np.zeros((3, last[-1] + 1), dtype)
             for place, kind in enumerate(order):
@@ -238,13 +240,12 @@ class Sketch:
             if not split.any():
                 return
 
-    def _at(self, row: Metric, threshold: float) -> Bracket:
+    def _at(self, row: Metric, threshold: float, keys: Ints, counts: Ints) -> Bracket:
         """Bracket a metric by its values if none or all of a bin's samples are taken.
 
         It is a quotient of two linear functions of the accepted samples of each kind,
         so its extremes are among these.
         """
-        keys, counts = self._bins()
         key = self._binned(_ordered(np.array([threshold])))
         is_open = (keys == key) & self._is_open(keys)
         surely = counts[:, (keys >= key) & ~is_open].sum(axis=1)

@@ -4,45 +4,20 @@ import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
 
-from openset import Scores, UndefinedMetricError, evaluate, metrics
-
-# True class, class named, accepted: counts that give both of the paper's matrices.
-ACCEPTED = np.array(
-    [
-        [10, 3, 0, 2],
-        [1, 12, 0, 0],
-        [0, 0, 9, 1],
-        [1, 1, 0, 10],
-        [2, 1, 2, 0],
-    ]
-)
-REJECTED = np.array(
-    [
-        [1, 0, 0, 0],
-        [2, 0, 0, 0],
-        [0, 0, 4, 1],
-        [3, 0, 0, 0],
-        [10, 0, 0, 0],
-    ]
-)
+from openset import UndefinedMetricError, evaluate, metrics
+from openset.reproduce.figures import worked_example
 
 
 @pytest.fixture
 def worked():
-    parts = []
-    for counts, known in ((ACCEPTED, 0.9), (REJECTED, 0.1)):
-        for label, predicted in np.ndindex(counts.shape):
-            n = counts[label, predicted]
-            true = -1 if label == 4 else label
-            parts += [(true, predicted, known)] * n
-    labels, predicted, known = zip(*parts, strict=True)
-    return Scores(labels=labels, predicted=predicted, known=known)
+    return worked_example()
 
 
 def test_the_confusion_matrix_is_the_papers(worked):
-    matrix = metrics.confusion(worked, 0.5).matrix
-    assert matrix[:, :4].tolist() == ACCEPTED.tolist()
-    assert matrix[:, 4].tolist() == [1, 2, 5, 3, 10]
+    assert metrics.confusion(worked, 0.5).matrix.tolist() == [
+        *([10, 3, 0, 2, 1], [1, 12, 0, 0, 2], [0, 0, 9, 1, 5], [1, 1, 0, 10, 3]),
+        [2, 1, 2, 0, 10],
+    ]
 
 
 def test_the_four_scores_are_the_papers(worked):

@@ -181,18 +181,6 @@ def scores_of(known, label=0):
     return Scores(labels=np.full(n, label), predicted=np.zeros(n, int), known=known)
 
 
-@pytest.mark.parametrize(
-    ("times", "n", "twins"),
-    [
-        *[(10, 1000, 10 / 1000), (11, 1000, 0.0)],  # 1 % of the samples at most
-        *[(4, 50, 4 / 50), (5, 50, 0.0), (2, 50, 2 / 50)],  # or four
-    ],
-)
-def test_rows_that_many_samples_have_are_not_twins(times, n, twins):
-    known = np.r_[np.zeros(times), np.arange(1, n - times + 1)]
-    assert Fingerprint.of(scores_of(known)).sides[0].twins == pytest.approx(twins)
-
-
 def test_where_every_row_is_common_chance_explains_everything():
     side = Fingerprint.of(scores_of(np.repeat([1.0, 2.0], 50))).sides[0]
     assert side.twins == 1.0
@@ -225,15 +213,6 @@ def test_chance_is_the_larger_share_of_twins_in_either_set():
     many = scores_of(np.repeat(np.arange(20.0), 2))
     more = scores_of(np.r_[np.repeat(np.arange(20.0), 2), 0.0])
     assert Fingerprint.of(many).shared(more) == 0.0
-
-
-def test_the_class_and_the_prediction_are_part_of_a_row():
-    known = np.arange(50.0)
-    mark = Fingerprint.of(scores_of(known))
-    assert mark.is_of(scores_of(known))
-    assert not mark.is_of(scores_of(known, label=1))
-    other = Scores(labels=np.zeros(50, int), predicted=np.ones(50, int), known=known)
-    assert not mark.is_of(other)
 
 
 def test_the_last_row_of_a_sketch_counts():

@@ -76,19 +76,6 @@ def test_the_interval_holds_what_a_test_does_not_reject(n_rejected):
     assert found.is_plausible == (kept.size > 0)
 
 
-def test_few_calibration_samples_widen_it():
-    few = Rates(
-        n_known=50,
-        n_unknown=10,
-        n_correct=48,
-        n_accepted_known=49,
-        n_accepted_correct=47,
-        n_rejected_unknown=9,
-    )
-    wide, narrow = (prevalence(6400, 100_000, one).interval for one in (few, RATES))
-    assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
-
-
 def test_samples_unlike_the_calibration_are_not_explained():
     strict = replace(RATES, n_accepted_known=250, n_accepted_correct=240)
     found = prevalence(10, 1000, strict)  # half of the knowns were rejected before

@@ -11,6 +11,7 @@ from openset._types import (
     CalibrationWarning,
     InvalidSamplesError,
     MissingExtraError,
+    PairingWarning,
     TrainingWarning,
     UndefinedMetricError,
 )
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "UNKNOWN", "ArtefactError", "CalibrationError", "CalibrationWarning",
-    "InvalidSamplesError", "MissingExtraError", "Outputs",
+    "InvalidSamplesError", "MissingExtraError", "Outputs", "PairingWarning",
     "Rejector", "Scores", "TrainingWarning", "UndefinedMetricError", "__version__",
     "bench", "checks", "datasets", "demo", "detectors", "evaluate", "extract",
     "integrations", "metrics", "openness", "protocols", "report", "reproduce",

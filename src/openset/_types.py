@@ -45,5 +45,9 @@ class CalibrationWarning(UserWarning):
     """A sign in the calibration data that the threshold may not work on new data."""
 
 
+class PairingWarning(UserWarning):
+    """Scores that are compared row by row may have their samples in different rows."""
+
+
 class MissingExtraError(ImportError):
     """An optional dependency is needed; the message names the extra to install."""

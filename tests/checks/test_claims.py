@@ -151,12 +151,18 @@ def test_a_threshold_metric_is_compared_at_the_thresholds():
     assert found.status == "passed"
 
 
-def test_samples_in_another_order_are_told_by_ids():
+def test_samples_in_another_order_are_told_by_ids_or_not_compared():
     a, b = scores(), scores(gap=1)
     ids, order = np.arange(len(a)), np.lexsort((np.arange(len(a))[::-1], a.labels))
     wanted = look("OSR010", **AUROC, scores={"a": a, "b": b})
     named = {"a": replace(a, ids=ids), "b": replace(b, ids=ids).take(order)}
     assert look("OSR010", **AUROC, scores=named) == wanted
+    classes = np.arange(len(a)) % 2
+    a, b = (replace(one, predicted=classes) for one in (a, b))
+    order = np.lexsort((np.arange(len(a)) % 3, a.labels))
+    a = a.take(np.argsort(a.labels, kind="stable"))
+    found = look("OSR010", **AUROC, scores={"a": a, "b": b.take(order)})
+    assert "are their samples in different orders" in found.message
 
 
 @pytest.mark.parametrize("difference", [0, -0.1, float("nan"), True])

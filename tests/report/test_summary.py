@@ -96,7 +96,7 @@ def found(folder, *, ids=False, turn=False, without=""):
             )
         made.save(folder, scores=None if name == without else test.take(rows))
     text = render(folder).text
-    return re.findall(r"On the same samples the lead[^)]*\)", text)
+    return re.findall(r"On the same samples the lead[^)]*\)|seem to be in diff", text)
 
 
 def test_the_lead_is_tested_on_the_same_samples_or_not_at_all(tmp_path):
@@ -106,4 +106,5 @@ def test_the_lead_is_tested_on_the_same_samples_or_not_at_all(tmp_path):
     assert f"is {test.difference:.4f} (95 % interval" in wanted
     assert f"p = {test.p_value:.2g})" in wanted
     assert found(tmp_path / "ids", ids=True, turn=True) == [wanted]
+    assert found(tmp_path / "doubt", turn=True) == ["seem to be in diff"]
     assert found(tmp_path / "lone", without="b") == []

@@ -1,11 +1,13 @@
 """Samples are told by their ids: in whatever order scores are, the tests are right."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from openset import Outputs, Rejector, Scores, detectors, metrics, stats
+from openset import Outputs, PairingWarning, Rejector, Scores, detectors, metrics, stats
+from openset.scores import seems_reordered
 
 RNG = np.random.default_rng(0)
 N = 90
@@ -41,6 +43,17 @@ def test_without_ids_the_order_counts_and_a_shuffle_is_told():
         stats.compare(a, b.take(SHUFFLED))
     with pytest.raises(ValueError, match="got 89 samples instead of 90"):
         stats.compare(a, b.take(slice(1, None)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        stats.compare(a, b)
+    within = np.lexsort((SHUFFLED, a.is_unknown, a.labels != 0))  # labels stay
+    assert (b.labels[within] == a.labels).all()
+    with pytest.warns(PairingWarning, match="in different orders?") as caught:
+        stats.compare(a, b.take(within))
+    assert caught[0].filename == __file__
+    other = replace(b, predicted=1 - b.predicted)
+    assert not seems_reordered(other, a)  # another network
+    assert not seems_reordered(two_detectors()[1].take(within), a)  # told by ids
 
 
 OTHERS = {

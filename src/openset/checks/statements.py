@@ -1,8 +1,9 @@
 """OSR001–003, 005, 010, 011: what a study varies, reports and claims."""
 
-from typing import Any
+import warnings
 
 from openset import _check
+from openset._types import PairingWarning
 from openset.checks.evidence import Claim, Evidence, belonging, row_of
 from openset.checks.finding import Finding, check, found, not_applicable, passed
 from openset.metrics import Interval, Metric, table
@@ -159,7 +160,7 @@ def claim_within_noise(study: Evidence) -> Finding:
         try:
             interval = source(study, claim, metric)
             break
-        except ValueError as error:  # runs or samples are missing
+        except (ValueError, PairingWarning) as error:  # runs or samples are missing
             why.append(str(error))
     else:
         return not_applicable("; ".join(why))
@@ -212,5 +213,7 @@ def _from_scores(study: Evidence, claim: Claim, metric: str) -> Interval:
     a, b = (study.scores[name] for name in pair)
     of_a, of_b = (belonging(study.thresholds, name) for name in pair)
     at = None if of_a is None or of_b is None else (of_a.value, of_b.value)
-    how: dict[str, Any] = {"level": _LEVEL, "resamples": _RESAMPLES}
-    return compare(a, b, metric, threshold=at, **how).interval
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PairingWarning)
+        found = compare(a, b, metric, level=_LEVEL, threshold=at, resamples=_RESAMPLES)
+        return found.interval

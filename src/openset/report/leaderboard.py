@@ -9,7 +9,7 @@ from openset import metrics, stats
 from openset._types import UndefinedMetricError
 from openset.report.display import Brief
 from openset.report.read import Run, Study
-from openset.scores import Scores
+from openset.scores import Scores, seems_reordered
 from openset.stats import Leaderboard
 
 TESTED = {"openauc", "auroc"}
@@ -105,7 +105,8 @@ def pair_tests(pairs: Sequence[tuple[Run, Scores]], metric: str) -> PairTests | 
     for (a, first), (b, other) in chosen:
         try:
             second = other.in_order_of(first)
-            tests[a.method, b.method] = stats.compare(first, second, metric)
+            if not seems_reordered(second, first):
+                tests[a.method, b.method] = stats.compare(first, second, metric)
         except (ValueError, UndefinedMetricError):
             continue  # of other samples, or one known sample alone
     corrected = stats.adjust([one.p_value for one in tests.values()], "holm")

@@ -40,6 +40,21 @@ def in_order_of(
     return found
 
 
+def seems_reordered(scores: "Scores", first: "Scores") -> bool:
+    """Whether scores without ids seem to be of one network, with its samples shuffled.
+
+    Another network makes other errors; the same one, in another order, equally many of
+    each kind.
+    """
+    if first.ids is not None and scores.ids is not None:
+        return False
+    if np.array_equal(first.predicted, scores.predicted):
+        return False
+    pairs = (np.stack([one.labels, one.predicted]) for one in (first, scores))
+    one, other = (both[:, np.lexsort(both)] for both in pairs)
+    return np.array_equal(one, other)
+
+
 def comparable_labels(
     one: "Scores", other: "Scores"
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -1,5 +1,6 @@
 """Two detectors on the same samples."""
 
+import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,8 +9,9 @@ import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
 
 from openset import _check
+from openset._types import PairingWarning
 from openset.metrics import Interval, intervals
-from openset.scores import Scores, in_order_of, need_scores
+from openset.scores import Scores, in_order_of, need_scores, seems_reordered
 
 _BY_PLACEMENTS = ("auroc", "openauc")
 
@@ -55,7 +57,8 @@ def compare(
     ----------
     a, b
         Scores of the same samples. If both have ids they may be in any order: those of
-        `b` are brought into the order of `a`. Else they must be in the same order.
+        `b` are brought into the order of `a`. Else they must be in the same order;
+        scores that seem not to be get a warning.
     metric
         Key of a metric, e.g. ``"fpr_at_tpr"``, or ``package.module:Name``.
     level
@@ -116,6 +119,13 @@ def _paired(a: Scores, b: Scores) -> Scores:
     for scores in (a, b):
         need_scores("compare", scores)
     b = in_order_of(b, a, caller="compare", names=("a", "b"))
+    if seems_reordered(b, a):
+        msg = (
+            "compare: a and b have the same numbers of labels and predicted classes, "
+            "but in other rows: are their samples in different orders? They are "
+            "compared row by row. With ids they are paired by these: Scores(ids=...)"
+        )
+        warnings.warn(msg, PairingWarning, stacklevel=3)
     _check.both_sides("compare", a.n_known, a.n_unknown)
     intervals.need_spread("compare", a)
     return b

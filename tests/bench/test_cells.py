@@ -80,7 +80,7 @@ detectors: [msp]
 @pytest.mark.parametrize(
     ("calibrate", "words"),
     [
-        ("{}", "a validation part must be given to choose a threshold on"),
+        ("{}", "validation.npz, or validation/ of .npy files, got no such file"),
         ("{surrogate: none, objective: osa}", "validation"),
     ],
 )

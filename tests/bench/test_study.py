@@ -35,7 +35,7 @@ tuned_on: defaults
     ]
     assert [one.title for one in made.models] == ["mlp", "SVC"]
     assert [one.title for one in made.detectors] == ["msp", "knn(k=3)", "nearest"]
-    assert (made.seeds, made.tuned_on) == ([0, 1], ["defaults"])
+    assert (made.seeds, made.tuned_on) == ([0, 1], "defaults")
     assert made.protocols[2].n_tests == 1  # splits share a network: never by default
 
 

@@ -32,6 +32,12 @@ def make(tasks: Sequence[Task], place: Place) -> None:
                 _make(task, scorer, place)
 
 
+_REMEDIES = {
+    "validation": "Give the protocol a validation share, e.g. validation: 0.2",
+    "surrogate": "Give the protocol surrogate classes, or a synthetic kind: mixup",
+}
+
+
 class _Scorer:
     """Scores of a network's outputs: of a detector, or the method's published score.
 
@@ -45,19 +51,16 @@ class _Scorer:
         recipe = task.detector.detector()
         self.fitted = None if recipe is None else recipe.fit(self.train)
 
-    def path(self, name: str) -> Path | None:
-        """Return the file or folder of outputs; below, in a run of `openset.train`."""
-        names = (name, f"{name}.npz", f"outputs/{name}.npz")
-        places = (self.folder / one for one in names)
-        return next((path for path in places if path.exists()), None)
-
     def outputs(self, name: str) -> Outputs:
-        path = self.path(name)
-        if path is None:
-            rule = f"a folder with {name}.npz, or {name}/ of .npy files"
-            got = "no such file" if self.folder.exists() else "no such folder"
-            _check.fail("bench", str(self.folder), rule, got, error=FileNotFoundError)
-        return Outputs.load(path)
+        """Read a file or folder of outputs; in a run of `openset.train` it is below."""
+        names = (name, f"{name}.npz", f"outputs/{name}.npz")
+        for path in (self.folder / one for one in names):
+            if path.exists():
+                return Outputs.load(path)
+        rule = f"a folder with {name}.npz, or {name}/ of .npy files"
+        got = "no such file" if self.folder.exists() else "no such folder"
+        remedy, error = _REMEDIES.get(name, ""), FileNotFoundError
+        return _check.fail("bench", str(self.folder), rule, got, remedy, error)
 
     def scores(self, name: str, *, is_unknown: bool = False) -> Scores:
         """Score outputs; those that are all unknown, whatever their labels."""
@@ -74,19 +77,10 @@ class _Scorer:
 
     def calibration(self, kind: str, parts: Saved) -> Scores:
         """Score the known validation samples and the surrogate unknown samples."""
-        if self.path(parts.validation) is None:
-            remedy = "Give the protocol a validation share, e.g. validation: 0.2"
-            rule = "given to choose a threshold on"
-            _check.fail("calibrate", "a validation part", rule, "none", remedy)
         known = self.scores(parts.validation)
         if kind == "none":
             return known
         if kind == "protocol":
-            if self.path(parts.surrogate) is None:
-                remedy = (
-                    "Give the protocol surrogate classes, or a synthetic kind: mixup"
-                )
-                _check.fail("calibrate", "surrogate classes", "given", "none", remedy)
             other = self.scores(parts.surrogate, is_unknown=True)
         elif self.fitted is None:  # made-up features did not pass the network
             rule = f"protocol or none for the score {PUBLISHED!r}"
@@ -166,7 +160,7 @@ def _make(task: Task, scorer: _Scorer, place: Place) -> None:
         operation = thresholds.operate(threshold, scores, alpha_test=alpha)
         decided = scores, threshold.value
     listed = place.study.rows()
-    record = runs.provenance(started, seed=network.seed)
+    record = runs.provenance(started, seed=network.key["seed"])
     cell = runs.Cell(
         key=task.key,
         rows=_rows(scores, decided, operation, listed),

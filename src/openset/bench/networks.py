@@ -24,13 +24,21 @@ from openset.protocols import Protocol
 
 
 @dataclass(frozen=True, kw_only=True)
-class Network:
-    """A network to train, or saved outputs; its key distinguishes it from others.
-
-    It is trained on a fold of a draw of a protocol entry.
-    """
+class Keyed:
+    """What a key distinguishes from others, also from run to run."""
 
     key: dict[str, Any]
+
+    @property
+    def id(self) -> str:
+        """Hash of the key."""
+        return runs.identity(self.key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network(Keyed):
+    """A network to train on a fold of a draw of a protocol entry, or saved outputs."""
+
     entry: Any = None
     draw: int = 0
     fold: int = 0
@@ -39,30 +47,14 @@ class Network:
     method: Any = None
     saved: Any = None
 
-    @property
-    def id(self) -> str:
-        """Hash of the key."""
-        return runs.identity(self.key)
-
-    @property
-    def seed(self) -> int:
-        """Of its weights, and of everything else random in training."""
-        return int(self.key["seed"])
-
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
+class Task(Keyed):
     """A cell to run: a detector on the outputs of a network; `split` of its test."""
 
-    key: dict[str, Any]
     network: Network
     detector: Component
     split: int = 0
-
-    @property
-    def id(self) -> str:
-        """Hash of the key."""
-        return runs.identity(self.key)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,12 +80,17 @@ class Place:
             return self.study.base / network.saved.path
         return self.run / "networks" / network.id
 
-    def is_made(self, network: Network) -> bool:
-        """Whether a network is trained: the last of its files is there."""
+    def is_trained(self, task: Task) -> bool:
+        """Whether the network of a cell is there: the last of its files."""
+        network = task.network
         if network.saved is not None:
             return True
         last = "trained.json" if network.model.is_network else "test"
         return (self.folder(network) / last).exists()
+
+    def is_finished(self, task: Task) -> bool:
+        """Whether a cell is there."""
+        return self.file("cells", task).exists()
 
     def protocol(self, network: Network) -> Any:
         """Return the protocol of a network; None for saved outputs."""
@@ -152,9 +149,9 @@ def make(tasks: Sequence[Task], place: Place) -> None:
         if is_run and len(networks) > 1:
             with suppress(Exception):  # each shows its own error below
                 _train(networks, place)
-        for network in networks:
-            if not place.is_made(network):
-                with place.recording(waiting[network.id], "its network failed: "):
+        for network, some in zip(networks, waiting.values(), strict=True):
+            if not place.is_trained(some[0]):
+                with place.recording(some, "its network failed: "):
                     _train([network], place) if is_run else _fit(network, place)
 
 
@@ -174,7 +171,7 @@ def _train(networks: Sequence[Network], place: Place) -> None:
     for one in networks:
         settings = {"method": one.method.name, "options": one.method.params}
         settings |= {"data": _cut(one, place), "out": place.folder(one)}
-        settings |= {"seed": one.seed, "progress": False}
+        settings |= {"seed": one.key["seed"], "progress": False}
         settings |= {k: v for k, v in one.model.params.items() if k != "negatives"}
         pairs.append(fit.job_and_execution(**settings))
     fit.fit_jobs([job for job, _ in pairs], pairs[0][1])
@@ -187,7 +184,7 @@ def _fit(network: Network, place: Place) -> None:
     model, cut = network.model, _cut(network, place)
     made = model.classifier()
     if "random_state" in made.get_params() and "random_state" not in model.params:
-        made.set_params(random_state=network.seed)
+        made.set_params(random_state=network.key["seed"])
     # Not per pixel: pixels at the border are nearly constant, and images of another
     # data set would be thousands of standard deviations away there.
     is_table = cut.train.kind == "table"

@@ -10,6 +10,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -100,23 +101,16 @@ def run(
         text = yaml.safe_dump(content, sort_keys=False).encode()
     else:
         text, study = Path(study).read_bytes(), read(study)
-    study = study.model_copy(update={"base": study.base.resolve()})
+    base, root = study.base.resolve(), Path(root or datasets.default_root()).resolve()
     place = Place(
-        study=study,
-        drawn={},
+        study=study.model_copy(update={"base": base}),
+        drawn={one.title: protocols.draw(one, base, root) for one in study.protocols},
         run=Path(out).resolve(),
-        root=Path(root or datasets.default_root()).resolve(),
+        root=root,
         here=Path.cwd(),
     )
-    every = plan(study)
+    every = plan(place.study)
     mine = _part(every, shard)
-    for i, entry in enumerate(study.protocols):
-        try:
-            found = protocols.draw(entry, study.base, place.root)
-        except Exception as error:
-            error.add_note(f"in protocols[{i}]")
-            raise
-        place.drawn[entry.title] = found
     with _owned(place.run, shard):
         with _locks.locked(place.run / ".lock"):  # other shards may begin as well
             again = _adopt(place, every)
@@ -132,7 +126,8 @@ def run(
             if not place.file("failed", task).exists():  # as its network did
                 key = place.folder(task.network), task.detector.title
                 fits.setdefault(key, []).append(task)
-        _each(cells.make, list(fits.values()), place, _is_finished, **where)
+        groups = list(fits.values())
+        _each(cells.make, groups, place, place.is_finished, **where)
         if shard == (1, 1):
             _conclude(place)
     ids = {task.id for task in left}
@@ -201,30 +196,19 @@ def _lasting(key: Mapping[str, Any]) -> str:
 
 def _train(tasks: list[Task], place: Place, where: Mapping[str, Any]) -> None:
     """Train the networks that cells need; if one fails, so do its cells."""
-    missing: dict[tuple[float, str], dict[str, list[Task]]] = {}
-    for task in tasks:
-        network = task.network
-        if not place.is_made(network):
-            model = missing.setdefault((network.model.gpus, network.key["model"]), {})
-            model.setdefault(network.id, []).append(task)
-    for (gpus, _), waiting in missing.items():
-        if gpus and where["backend"] != "ray":
-            _need_gpu(gpus)
-        some = list(waiting.values())
-        n = some[0][0].network.model.together
-        chunks = [
-            [task for tasks in some[i : i + n] for task in tasks]
-            for i in range(0, len(some), n)
-        ]
-        _each(networks.make, chunks, place, _is_trained, n_gpus=gpus, **where)
-
-
-def _is_trained(task: Task, place: Place) -> bool:
-    return place.is_made(task.network)
-
-
-def _is_finished(task: Task, place: Place) -> bool:
-    return place.file("cells", task).exists()
+    missing = [task for task in tasks if not place.is_trained(task)]
+    for model in place.study.models:
+        waiting: dict[str, list[Task]] = {}
+        for task in missing:
+            if task.network.model is model:
+                waiting.setdefault(task.network.id, []).append(task)
+        if waiting and model.gpus and where["backend"] != "ray":
+            _need_gpu(model.gpus)
+        some, n = list(waiting.values()), model.together
+        starts = range(0, len(some), n)
+        groups = [list(chain.from_iterable(some[i : i + n])) for i in starts]
+        how = {"n_gpus": model.gpus, **where}
+        _each(networks.make, groups, place, place.is_trained, **how)
 
 
 def _need_gpu(gpus: float) -> None:
@@ -239,14 +223,16 @@ def _each(
     make: Callable[[Sequence[Task], Place], None],
     groups: Sequence[Sequence[Task]],
     place: Place,
-    is_done: Callable[[Task, Place], bool],
+    is_done: Callable[[Task], bool],
     **where: Any,
 ) -> None:
     """Call a function for every group; what a process leaves when it dies, failed."""
+    if not groups:
+        return
     done = _backends.run(make, [(group, place) for group in groups], **where)
     title = make.__module__.rpartition(".")[2]
     for number, _, error, trace in bar(done, title, total=len(groups)):
-        left = [task for task in groups[number] if error and not is_done(task, place)]
+        left = [task for task in groups[number] if error and not is_done(task)]
         place.fail(left, error, trace)
 
 
@@ -269,7 +255,6 @@ def _conclude(place: Place) -> None:
             if (chosen := cell.threshold) is not None
         },
     }
-    for key in ("name", "claim", "tuned_on"):
-        if value := getattr(study, key):
-            document[key] = value
+    more = {key: getattr(study, key) for key in ("name", "claim", "tuned_on")}
+    document |= {key: value for key, value in more.items() if value}
     _io.put(run / "study.json", json.dumps(document, indent=1))

@@ -166,10 +166,6 @@ class Calibration(Part):
     epsilon: dict[int, float] = {}
 
 
-def _listed(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 def _counted(value: Any) -> Any:
     return list(range(value)) if isinstance(value, int) and value > 0 else value
 
@@ -193,7 +189,7 @@ class Study(Part):
     calibrate: Calibration | None = None
     headline: MetricName = "openauc"
     metrics: list[MetricName] = ["openauc", "auroc", "fpr_at_tpr", "accuracy"]
-    tuned_on: Annotated[list[str], BeforeValidator(_listed)] = []
+    tuned_on: str | list[str] = []
     claim: Annotated[float, Field(gt=0)] | None = None
     threads: Count = 1
     base: Path = Field(default=Path(), exclude=True)

@@ -2,7 +2,6 @@
 
 import functools
 import json
-import math
 import pkgutil
 import time
 import tomllib
@@ -10,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any, Self
 
 from openset import _check, _io, runs
@@ -34,11 +34,8 @@ class Measured:
     @classmethod
     def of(cls, values: Sequence[float]) -> Self:
         """Return mean and standard deviation (n - 1) of some values."""
-        n, mean = len(values), math.fsum(values) / len(values)
-        if n == 1:
-            return cls(float(mean), None, 1)
-        square = math.fsum((value - mean) ** 2 for value in values)
-        return cls(mean, math.sqrt(square / (n - 1)), n)
+        spread = stdev(values) if len(values) > 1 else None
+        return cls(fmean(values), spread, len(values))
 
     def text(self, digits: int) -> str:
         """Return the number as tables show it."""

@@ -119,11 +119,14 @@ def fraction(value: float) -> Fraction:
     return simple if kind(float(simple)) == given else Fraction(str(given))
 
 
-def one_of(caller: str, name: str, value: Any, options: Sequence[str]) -> str:
+def one_of(
+    caller: str, name: str, value: Any, options: Sequence[str], *, remedy: str = ""
+) -> str:
     """Return `value` if it is one of the options; else raise and list them."""
     if not isinstance(value, str) or value not in options:
         rule = f"one of {', '.join(map(repr, options))}"
-        fail(caller, name, rule, repr(value), near(value, options))
+        remedy = f"{near(value, options)} {remedy}".strip()
+        fail(caller, name, rule, repr(value), remedy)
     return value
 
 

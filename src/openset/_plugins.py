@@ -121,11 +121,8 @@ class Registry(Mapping[str, T], Generic[T]):
                 _check.fail(caller, argument, rule, repr(name), error=ArtefactError)
             return self._accept(caller, imported(name, caller=caller))
         if name not in self:
-            names = self.names()
-            own = f"Name {self._what} of your own as 'package.module:Name'"
-            remedy = f"{_check.near(name, names)} {own}".lstrip()
-            rule = f"one of {', '.join(map(repr, names))}"
-            _check.fail(caller, argument, rule, repr(name), remedy)
+            remedy = f"Name {self._what} of your own as 'package.module:Name'"
+            _check.one_of(caller, argument, name, self.names(), remedy=remedy)
         return self[name]
 
     def trusted(

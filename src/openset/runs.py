@@ -15,7 +15,7 @@ import hashlib
 import json
 import platform
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -111,7 +111,17 @@ class Cell:
 
     def results(self) -> Results:
         """Return the rows as `Results`."""
-        return Results(_results([self]))
+        of_key = {name: self.key[name] for name in _NAMES}
+        of_key |= {name: self.key.get(name, 0) for name in _NUMBERS}
+        try:
+            return Results(
+                Result(metric=r["metric"], value=r["value"], n=r.get("n", 0), **of_key)
+                for r in self.rows
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            rule = "rows must have a metric and a number as value"
+            msg = f"Cell {self.id}: {rule}, got {self.rows}. {_AGAIN}"
+            raise ArtefactError(msg) from error
 
     def to_json(self) -> str:
         """Return the cell as JSON; runs of one cell differ only in the provenance."""
@@ -187,7 +197,8 @@ def read_cells(folder: str | Path) -> list[Cell]:
 
 def results(folder: str | Path) -> Results:
     """Return the rows of all finished cells of a run folder."""
-    return Results(_results(read_cells(folder)), better=directions(folder))
+    rows = [row for cell in read_cells(folder) for row in cell.results()]
+    return Results(rows, better=directions(folder))
 
 
 def directions(folder: str | Path) -> dict[str, str]:
@@ -209,20 +220,6 @@ def failures(folder: str | Path) -> list[dict[str, Any]]:
 def _place(cell: Cell) -> tuple[Any, ...]:
     names = tuple(cell.key[name] for name in _NAMES)
     return (*names, *(cell.key.get(name, 0) for name in _NUMBERS), cell.id)
-
-
-def _results(cells: Iterable[Cell]) -> Iterable[Result]:
-    for cell in cells:
-        of_key = {name: cell.key[name] for name in _NAMES}
-        of_key |= {name: cell.key.get(name, 0) for name in _NUMBERS}
-        for row in cell.rows:
-            try:
-                about = {"value": row["value"], "n": row.get("n", 0)}
-                yield Result(metric=row["metric"], **about, **of_key)
-            except (KeyError, TypeError, ValueError) as error:
-                rule = "rows must have a metric and a number as value"
-                msg = f"Cell {cell.id}: {rule}, got {row}. {_AGAIN}"
-                raise ArtefactError(msg) from error
 
 
 def _json(path: Path) -> Any:

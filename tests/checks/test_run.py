@@ -43,7 +43,6 @@ def test_findings_have_a_remedy_a_link_and_a_plain_record():
     [
         ({"scores": [1]}, "scores must be Scores, got list"),
         ({"calibration": {"a": 3}}, "scores must be Scores, got int"),
-        ({"results": [3]}, "rows must be Result objects, got int"),
         ({"claim": "big"}, "difference must be a number"),
         ({"tuned_on": "luck"}, "tuned_on must be one of"),
         *(({"thresholds": one}, "threshold must be") for one in (np.nan, object())),

@@ -59,11 +59,11 @@ def test_when_everything_ties_nothing_differs():
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"a": [1, 2], "b": [2, 1]}, "at least three methods, got 2. Compare two"),
+        ({"a": [1, 2], "b": [2, 2]}, "(?i)at least 3"),
         ({"a": [1], "b": [2], "c": [3]}, "undefined for fewer than two problems"),
         ({"a": 1, "b": 2, "c": 3}, "values must be a finite number for each run"),
     ],
 )
 def test_bad_tables_are_refused(table, words):
-    with pytest.raises((ValueError, UndefinedMetricError), match=f"^ranks: .*{words}"):
+    with pytest.raises((ValueError, UndefinedMetricError), match=words):
         ranks(table)

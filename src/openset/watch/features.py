@@ -96,13 +96,12 @@ def _rows(
 ) -> NDArray[np.float64]:
     _check.unmasked("mmd", name, values)
     given = np.asarray(values)
-    if given.ndim != 2 or 0 in given.shape or given.dtype.kind not in "fiu":
-        rule = "a non-empty array of two dimensions and real numbers"
+    is_table = given.ndim == 2 and given.size and given.dtype.kind in "fiu"
+    if not is_table or not np.isfinite(given).all():
+        rule = "a table of finite numbers, one row per sample"
         _check.fail("mmd", name, rule, f"shape {given.shape} of {given.dtype}")
     if len(given) > most:
         given = given[np.sort(rng.choice(len(given), most, replace=False))]
-    if not np.isfinite(given).all():
-        _check.fail("mmd", name, "finite", "NaN or infinity")
     return given.astype(np.float64)
 
 

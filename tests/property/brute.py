@@ -103,8 +103,8 @@ def ccr_at_fpr(scores, fpr):
     return best / len(known)
 
 
-def partial_openauc(scores, bound, ties):
-    """Integrate the OSCR polyline (or its steps) on a fine exact grid of segments."""
+def partial_openauc(scores, bound):
+    """Integrate the OSCR polyline on a fine exact grid of segments."""
     known, unknown = split(scores)
     points = [(0, 0)]
     for t in thresholds(scores)[1:]:
@@ -117,14 +117,8 @@ def partial_openauc(scores, bound, ties):
         width = stop - min(Fraction(x0), budget)
         if width == 0:
             continue
-        if ties == "strict":
-            height = Fraction(y0)
-        elif ties == "optimistic":
-            height = Fraction(y1)
-        else:
-            end = y0 + (y1 - y0) * (stop - x0) / (x1 - x0)
-            height = (y0 + end) / 2
-        area += width * height
+        end = y0 + (y1 - y0) * (stop - x0) / (x1 - x0)
+        area += width * (y0 + end) / 2
     return float(area / (len(known) * len(unknown)) / Fraction(str(bound)))
 
 

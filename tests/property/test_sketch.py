@@ -35,7 +35,6 @@ RANKING = {
     "openauc": {"ties": "strict"},
     "openauc_optimistic": {},
     "partial_openauc": {"max_fpr": 0.3},
-    "partial_openauc ": {"max_fpr": 0.5, "ties": "strict"},
     "fpr_at_tpr": {"tpr": 0.7},
     "fpr_at_tpr_unknown": {},
     "ccr_at_fpr": {"fpr": 0.2},

@@ -4,12 +4,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from openset import _check, _io, _optional
+from openset import _check, _optional
 from openset._types import UndefinedMetricError
 from openset.metrics import curves
 from openset.metrics.counts import RankingCounts, class_counts, ranking_counts
@@ -98,8 +97,8 @@ class Evaluation(Mapping[str, float]):
         pd = _optional.optional("pandas", "tables")
         return pd.DataFrame(self.rows()).set_index("metric")
 
-    def to_json(self, path: str | Path | None = None) -> str:
-        """Return (and, given a path, write) everything as JSON."""
+    def to_json(self) -> str:
+        """Return everything as JSON."""
         document = {
             "n_known": self.scores.n_known,
             "n_unknown": self.scores.n_unknown,
@@ -111,10 +110,7 @@ class Evaluation(Mapping[str, float]):
             },
             "notes": list(self.notes),
         }
-        text = json.dumps(without_infinity(document), indent=2, allow_nan=False)
-        if path is not None:
-            _io.put(Path(path), text)
-        return text
+        return json.dumps(without_infinity(document), indent=2, allow_nan=False)
 
 
 def without_infinity(value: Any) -> Any:

@@ -109,12 +109,7 @@ for _ties, _credit in (("strict", "lost"), ("optimistic", "won")):
 
 
 @metric("partial OpenAUC, FPR ≤ 0.1", short="partial OpenAUC", params={"max_fpr": 0.1})
-def partial_openauc(
-    scores: Scores,
-    max_fpr: PositiveRate = 0.1,
-    *,
-    ties: Ties = "half",
-) -> float:
+def partial_openauc(scores: Scores, max_fpr: PositiveRate = 0.1) -> float:
     r"""Mean height of the OSCR curve where few unknowns are accepted, FPR ≤ β.
 
     .. math:: \frac1\beta \int_0^\beta \mathrm{CCR} \, d\,\mathrm{FPR}
@@ -125,9 +120,8 @@ def partial_openauc(
     scores
         Labelled scores of known and unknown samples.
     max_fpr
-        The bound β, in (0, 1]. With β = 1 this is :func:`openauc`.
-    ties
-        As in :func:`openauc`; ``"half"`` cuts a tied segment linearly.
+        The bound β, in (0, 1]; it cuts a tied segment linearly. With β = 1 this is
+        :func:`openauc`.
 
     Examples
     --------
@@ -146,8 +140,7 @@ def partial_openauc(
         width = np.minimum(unknown, budget)
         width -= np.minimum(block.unknown_above, budget)
         share = width / np.where(block.d_unknown > 0, block.d_unknown, 1)
-        credit = share / 2 if ties == "half" else _CREDIT[ties]
-        area += dot(width, block.correct_above + credit * block.d_correct)
+        area += dot(width, block.correct_above + share / 2 * block.d_correct)
         if np.all(unknown[..., -1] >= budget):
             break
     return area / (c.n_known * c.n_unknown) / float(max_fpr)

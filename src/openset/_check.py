@@ -180,6 +180,19 @@ def labels(caller: str, name: str, values: Any, *, lowest: int) -> NDArray[np.in
     return owned(array, values)
 
 
+def same_order(caller: str, columns: Mapping[str, Any]) -> None:
+    """Raise if pandas columns have the same index in another order.
+
+    Only the order of values is used here: their rows would not belong together.
+    """
+    indices = {n: one.index for n, one in columns.items() if hasattr(one, "iloc")}
+    for name, index in indices.items():
+        first = next(iter(indices.values()))
+        if not index.equals(first) and set(index) == set(first):
+            got, remedy = "the same index in another order", "Use .loc, or .to_numpy()"
+            fail(caller, name, f"in the order of {next(iter(indices))}", got, remedy)
+
+
 def unmasked(caller: str, name: str, values: Any) -> None:
     """Raise if some values are masked: NumPy would use what is below the mask."""
     if np.ma.is_masked(values):

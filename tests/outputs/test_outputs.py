@@ -211,3 +211,11 @@ def test_one_logit_for_two_classes_takes_two_columns():
     logits = np.stack([-z, z], axis=1) / 2
     odds = np.exp(logits) / np.exp(logits).sum(axis=1, keepdims=True)
     assert_allclose(odds[:, 1], 1 / (1 + np.exp(-z)))
+
+
+def test_columns_of_a_table_are_in_the_order_of_the_classes():
+    table = pandas.DataFrame(LOGITS, columns=["cat", "dog", "emu"])
+    for classes in (["cat", "dog", "emu"], ["a", "b", "c"], []):
+        assert Outputs(logits=table, classes=classes).classes == tuple(classes)
+    with pytest.raises(ValueError, match="order of the columns of logits, got"):
+        Outputs(logits=table, classes=["dog", "cat", "emu"])

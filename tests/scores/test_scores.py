@@ -9,6 +9,7 @@ import pytest
 
 from openset import Outputs, Scores, UndefinedMetricError, metrics
 from openset.scores import need_known
+from tests.extras import pandas
 
 GOOD = {"labels": [0, 1, -1], "predicted": [0, 1, 1], "known": [0.9, 1 / 3, -np.inf]}
 NAMED = {"labels": ["dog", "ant", "unknown"], "predicted": ["dog", "bee", "dog"]}
@@ -226,3 +227,28 @@ def test_labels_of_256_classes_fit_into_8_bits():
     scores = Scores(labels=every, predicted=every, known=np.zeros(256))
     assert scores.n_unknown == 0
     assert Outputs(features=np.ones((256, 1)), labels=every).labels.max() == 255
+
+
+def test_rows_of_pandas_in_another_order_do_not_belong_together():
+    columns = {n: pandas.Series(v, index=["x", "y", "z"]) for n, v in GOOD.items()}
+    assert Scores(**columns).n_known == 2
+    by_score = columns["known"].sort_values()
+    with pytest.raises(ValueError, match="known must be in the order of labels"):
+        Scores(**columns | {"known": by_score})
+    Scores(**columns | {"known": by_score.to_numpy()})
+    Scores(**columns | {"known": by_score.reset_index(drop=True)})
+    table = pandas.DataFrame(np.eye(3), index=["z", "y", "x"])
+    with pytest.raises(ValueError, match="labels must be in the order of logits"):
+        Outputs(logits=table, labels=columns["labels"])
+    Outputs(logits=table.loc[["x", "y", "z"]], labels=columns["labels"])
+
+
+@pytest.mark.parametrize("kind", [Scores, Outputs])
+def test_ids_with_and_without_a_sign_are_not_rounded(kind):
+    rows = {"labels": [0], "predicted": [0], "known": [1.0]}
+    rows = rows if kind is Scores else {"logits": [[1.0, 0.0]]}
+    parts = [kind(**rows, ids=np.array([7], dtype)) for dtype in (np.int64, np.uint64)]
+    with pytest.raises(
+        TypeError, match="ids must be strings or integers, got dtype"
+    ):
+        kind.concat(parts)

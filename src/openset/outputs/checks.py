@@ -58,13 +58,22 @@ def real_array(
     return _check.owned(array, values) if isinstance(array, np.ndarray) else array
 
 
-def class_names(classes: Any) -> tuple[str, ...]:
-    """Return the names of the classes; raise if one is missing."""
-    names = tuple(classes)
-    for i, one in enumerate(names):
+def class_names(classes: Any, logits: Any) -> tuple[str, ...]:
+    """Return the names of the classes; raise if one is missing.
+
+    A table of logits may name its columns: these must be in the same order.
+    """
+    given = tuple(classes)
+    for i, one in enumerate(given):
         if one is None or one == "" or (isinstance(one, float) and isnan(one)):
             _check.fail("Outputs", "classes", "names", f"none for class {i}")
-    return tuple(map(str, names))
+    names, columns = (
+        tuple(map(str, one)) for one in (given, getattr(logits, "columns", ()))
+    )
+    if columns != names and sorted(columns) == sorted(names):
+        rule = "in the order of the columns of logits"
+        _check.fail("Outputs", "classes", rule, names, "Give logits[list(classes)]")
+    return names
 
 
 def numbered_labels(labels: Any, classes: tuple[str, ...]) -> NDArray[np.int64] | None:

@@ -107,17 +107,20 @@ class Outputs:
             _check.fail("Outputs", "logits or features", "given", "neither")
         _check.one_of("Outputs", "invalid", invalid, get_args(Invalid))
         keeps = invalid == "keep"
+        names = {"groups": groups, "ids": ids}
+        rows = {"logits": logits, "features": features, "labels": labels}
+        _check.same_order("Outputs", rows | names)
         fields: dict[str, Any] = {
             "logits": real_array("logits", logits, ndim=2, keeps_invalid=keeps),
             "features": real_array("features", features, ndim=2, keeps_invalid=keeps),
-            "classes": class_names(classes),
+            "classes": class_names(classes, logits),
             "weight": real_array("weight", weight, ndim=2),
             "bias": real_array("bias", bias, ndim=1),
             "input_step": str(input_step),
             "invalid": invalid,
         }
         fields["labels"] = numbered_labels(labels, fields["classes"])
-        for name, given in {"groups": groups, "ids": ids}.items():
+        for name, given in names.items():
             if given is not None:
                 fields[name] = _check.names("Outputs", name, given)
         for name, value in fields.items():
@@ -330,7 +333,7 @@ def _joined(name: str, arrays: list[Any]) -> Any:
     if missing:
         got = f"{missing} of {len(arrays)} without"
         _check.fail(caller, name, "given for all parts or for none", got)
-    if name in {"groups", "ids"}:
-        return np.concatenate(arrays)
+    if name in {"groups", "ids"}:  # of integers with and without a sign: floats
+        return _check.names(caller, name, np.concatenate(arrays))
     need_one_place(caller, {f"{name} {i}": one for i, one in enumerate(arrays)})
     return _xp.array_namespace(*arrays).concat(arrays, axis=0)

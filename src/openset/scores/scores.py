@@ -91,6 +91,8 @@ class Scores:
         class_names: Sequence[str] | None = None,
         unknown_label: str | int | None = None,
     ) -> None:
+        columns = {"labels": labels, "predicted": predicted, "known": known}
+        _check.same_order("Scores", columns | {"groups": groups, "ids": ids})
         if _class_names.is_text(labels):
             labels, predicted, class_names = _class_names.numbered(
                 "Scores", labels, predicted, unknown_label, class_names

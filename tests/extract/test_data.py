@@ -246,6 +246,7 @@ def test_shards_with_samples_that_would_be_lost_are_refused(tmp_path):
     [
         ("photos/trian", {}, "'photos/trian', and there is no"),
         ("cifr10", {}, "Did you mean 'cifar10'?"),
+        ("both", {}, "both (01.png, class/)"),
         ("empty.npy", {}, "empty.npy"),
         ("text.npy", {}, "text.npy"),
         ("digits", {"part": "tset"}, "part must be"),
@@ -259,6 +260,7 @@ def test_shards_with_samples_that_would_be_lost_are_refused(tmp_path):
 )
 def test_what_is_wrong_is_named(tmp_path, monkeypatch, data, options, words):
     monkeypatch.chdir(tmp_path)
+    write(tmp_path / "both", {"class/00.png": GOOD["00.png"], "01.png": b""})
     write(tmp_path / "plain", GOOD)
     write(tmp_path, {"empty.npy": b"", "text.npy": b"no array"})
     np.save("array.npy", PIXELS)

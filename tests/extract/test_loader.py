@@ -6,7 +6,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 from torch._dynamo.testing import CompileCounter
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, RandomSampler, TensorDataset
 
 from openset import Outputs
 from openset.extract import extract
@@ -134,6 +134,7 @@ class Twice(nn.Module):
 
 X = torch.ones(2, 6)
 ZEROS = torch.zeros(2, dtype=torch.int64)
+AGAIN = RandomSampler(dataset(), replacement=True)
 DEEP = nn.Sequential(*(nn.Linear(6, 6) for _ in range(30)), nn.Softmax(dim=1))
 
 
@@ -159,6 +160,8 @@ DEEP = nn.Sequential(*(nn.Linear(6, 6) for _ in range(30)), nn.Softmax(dim=1))
         (Twice(), [X], {}, "head 'fc' must be called once per pass"),
         (Twice(), [X], {"head": "fc", "layers": ["fc"]}, "head 'fc' must be call"),
         (nn.Linear(6, 2), [X[:, None]], {}, "on rows"),
+        (network(), loader(drop_last=True), {}, "every sample once.*drop_last=True"),
+        (network(), loader(sampler=AGAIN), {}, "every sample once"),
         (network(), loader(shuffle=True), {"groups": ["a"] * N}, "a RandomSampler"),
         (network(), loader(shuffle=True), {"ids": ["a"] * N}, "a RandomSampler"),
     ],

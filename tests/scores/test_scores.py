@@ -248,7 +248,5 @@ def test_ids_with_and_without_a_sign_are_not_rounded(kind):
     rows = {"labels": [0], "predicted": [0], "known": [1.0]}
     rows = rows if kind is Scores else {"logits": [[1.0, 0.0]]}
     parts = [kind(**rows, ids=np.array([7], dtype)) for dtype in (np.int64, np.uint64)]
-    with pytest.raises(
-        TypeError, match="ids must be strings or integers, got dtype"
-    ):
+    with pytest.raises(TypeError, match="ids must be strings or integers, got dtype"):
         kind.concat(parts)

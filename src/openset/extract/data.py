@@ -103,6 +103,12 @@ def _unlabelled(path: Path) -> dict[str, Any]:
     files = path.is_dir() and [p for p in image_paths(path) if Path(p).parent == path]
     if not files:
         return {}
+    if folders := [
+        one for one in path.iterdir() if one.is_dir() and one.name[0] != "."
+    ]:
+        rule = "a folder of images, or a folder with one folder per class"
+        got = f"{path} with both ({Path(files[0]).name}, {folders[0].name}/)"
+        _check.fail(_CALLER, "data", rule, got)
     return {"inputs": ImageFiles(tuple(files)), "groups": path.resolve().name}
 
 

@@ -90,9 +90,12 @@ def extract(
     heads.linears("extract", model)  # raises for what is no module
     sampler: Any = getattr(loader, "sampler", None)
     has_lists = any(not isinstance(about.get(n), str | None) for n in ("groups", "ids"))
-    if has_lists and not isinstance(sampler, SequentialSampler | None):
-        rule = "one that gives the samples in the order of groups and ids"
-        _check.fail("extract", "loader", rule, f"one with a {type(sampler).__name__}")
+    is_in_order = isinstance(sampler, SequentialSampler | None) or not has_lists
+    drop_last = getattr(loader, "drop_last", False)
+    if not is_in_order or drop_last or getattr(sampler, "replacement", False):
+        rule = "one that gives every sample once, in the order of groups and ids"
+        got = f"one with {drop_last=} and a {type(sampler).__name__}"
+        _check.fail("extract", "loader", rule, got)
     tensors = chain(model.parameters(), model.buffers())
     place = device or next((one.device for one in tensors), "cpu")
     batches = iter(loader)

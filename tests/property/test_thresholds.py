@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from openset import Scores, metrics, thresholds
-from openset.thresholds import Threshold
 from tests.property.strategies import scores
 
 RATES = st.sampled_from([0.0, 0.05, 0.1, 0.25, 0.3, 0.5, 0.9, 0.95, 1.0])
@@ -148,19 +147,3 @@ def test_worst_group_equals_an_exhaustive_search(made, alpha):
 
     found = thresholds.worst_group(made, alpha)
     assert float(value(found.value)) == pytest.approx(float(max(map(value, table))))
-
-
-@given(scores(), st.sampled_from(["osa", "at_tpr", "conformal"]))
-def test_json_gives_back_the_same_threshold(made, name):
-    found = getattr(thresholds, name)(made)
-    assert Threshold.from_json(found.to_json()) == found
-
-
-@given(scores(max_side=40), st.sampled_from([0.01, 0.05, 0.1, 0.5]))
-def test_conformal_is_the_largest_threshold_whose_bound_holds(made, level):
-    n = made.n_known
-    known = np.sort(made.known[~made.is_unknown])
-    found = thresholds.conformal(made, level)
-    allowed = [r for r in range(n + 1) if Fraction(r, n + 1) <= Fraction(str(level))]
-    expected = known[max(allowed) - 1] if max(allowed) else -np.inf
-    assert found.value == expected

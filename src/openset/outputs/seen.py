@@ -5,7 +5,7 @@ OSNN gives each of them the score of a sample it knows by heart.
 """
 
 from collections.abc import Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,8 @@ def n_seen(outputs: Outputs, seen: Hashes) -> tuple[int, int]:
         near = mine[mine <= theirs[-1]] if theirs.size == _KEPT else mine
         distinct, counts = np.unique(near, return_counts=True)
         common = np.isin(distinct, theirs)
-        n, chance = int(common.sum()), max(_twins(counts), _twins_among(theirs))
+        of_theirs = np.unique(theirs, return_counts=True)[1]
+        n, chance = int(common.sum()), max(_twins(counts), _twins(of_theirs))
         expected = chance * distinct.size
         beyond = max(_SHARE * distinct.size, 4 * expected**0.5)
         if n >= _FEWEST and n - expected > beyond:
@@ -97,10 +98,6 @@ def _hashed(array: Array) -> NDArray[np.uint64]:
         coarse = np.where(np.isfinite(values), coarse, values) + 0.0  # no -0
         found[rows] = (coarse.view(np.uint64) >> np.uint64(32)) @ factors
     return found
-
-
-def _twins_among(hashes: NDArray[Any]) -> float:
-    return _twins(np.unique(hashes, return_counts=True)[1])
 
 
 def _twins(counts: NDArray[np.intp]) -> float:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -60,6 +61,9 @@ def test_every_page_has_an_example_and_says_what_every_parameter_is(words):
     assert list(words) in [one[: len(words)] for one in examples(words)]
     params = [param for param in PAGES[words].params if param.name != "help"]
     assert all(param.help for param in params)
+    shown = CliRunner().invoke(app, [*words, "--help"]).output
+    begun = re.findall(r"\n  (?:openset|torchrun) ", shown)  # a line each
+    assert len(begun) == len(examples(words))
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=" ".join)

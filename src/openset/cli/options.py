@@ -67,6 +67,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
@@ -129,6 +130,8 @@ class Command(_Documented, TyperCommand):
 def described(docstring: str) -> tuple[str, dict[str, str]]:
     r"""Split a docstring into what precedes its parameters, and the text of each.
 
+    Indented lines, the examples, are fenced: typer removes indentation.
+
     Examples
     --------
     >>> described("Add.\n\nParameters\n----------\na\n    The\n    first.\nb\n    One.")
@@ -138,6 +141,9 @@ def described(docstring: str) -> tuple[str, dict[str, str]]:
     about, _, listed = text.partition("\n\nParameters\n----------\n")
     _, *parts = re.split(r"^(\w+)\n", listed, flags=re.MULTILINE)
     texts = (" ".join(part.split()) for part in parts[1::2])
+    about = re.sub(
+        r"(?m)(^    .*\n?)+", lambda of: f"```\n{dedent(of[0])}\n```\n", about
+    )
     return about, dict(zip(parts[::2], texts, strict=True))
 
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from openset import _check
 from openset._types import UNKNOWN
+from openset.metrics import auroc
 from openset.metrics.sums import Floats
 from openset.report.display import LIGHT, Brief, Display, key, label
 from openset.scores import Scores, need_both_sides
@@ -118,37 +119,29 @@ def feature_magnitudes(outputs: Any, *, bins: int = 40) -> Display:
     is_known = group == ""
     n_known = int(np.count_nonzero(is_known))
     _check.both_sides("report.feature_magnitudes", n_known, group.size - n_known)
-    top = np.concatenate(tops) if sum(map(len, tops)) == group.size else None
     parts = {str(g): length[group == g] for g in np.unique(group[~is_known])}
-    header = ["group", "samples", "mean", "median", "longer than known"]
-    header += ["AUROC max logit", "AUROC divided"] * (top is not None)
-    rows = []
+    compared = {"longer than known": -length}  # higher is more known
+    if sum(map(len, tops)) == group.size:
+        top = np.concatenate(tops)
+        lowest = np.full_like(top, -np.inf)
+        ratio = np.divide(top, length, where=length > 0, out=lowest)
+        compared |= {"AUROC max logit": top, "AUROC divided": ratio}
+    rows: list[tuple[Any, ...]] = []
     for name, of in {_KNOWN: length[is_known], **parts}.items():
-        more: list[Any] = ["–"] * (len(header) - 4)
+        more: list[Any] = ["–"] * len(compared)
         if name in parts:
-            mine = group == name
-            more = [_share_larger(of, length[is_known])]
-            if top is not None:
-                ratio = np.divide(
-                    top, length, where=length > 0, out=np.full_like(top, -np.inf)
-                )
-                more += [_share_larger(v[is_known], v[mine]) for v in (top, ratio)]
+            pair = is_known | (group == name)
+            labels = np.where(is_known[pair], 0, UNKNOWN)
+            both = {"labels": labels, "predicted": np.zeros_like(labels)}
+            more = [auroc(Scores(**both, known=v[pair])) for v in compared.values()]
         rows.append((name, of.size, float(of.mean()), float(np.median(of)), *more))
     return _histogram(
         "Feature magnitudes",
         "length of the feature",
         _largest(length[is_known], parts),
         _edges(length, bins, _TRIM),
-        Brief(tuple(header), rows),
+        Brief(("group", "samples", "mean", "median", *compared), rows),
     )
-
-
-def _share_larger(mine: Floats, others: Floats) -> float:
-    """Share of pairs in which the first is larger; equal ones count half."""
-    ordered = np.sort(others)
-    below = np.searchsorted(ordered, mine, side="left")
-    upto = np.searchsorted(ordered, mine, side="right")
-    return float((below + upto).sum() / (2 * ordered.size * mine.size))
 
 
 def _largest(known: Floats, groups: Mapping[str, Floats]) -> dict[str, Floats]:

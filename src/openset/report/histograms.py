@@ -132,8 +132,8 @@ def feature_magnitudes(outputs: Any, *, bins: int = 40) -> Display:
         if name in parts:
             pair = is_known | (group == name)
             labels = np.where(is_known[pair], 0, UNKNOWN)
-            both = {"labels": labels, "predicted": np.zeros_like(labels)}
-            more = [auroc(Scores(**both, known=v[pair])) for v in compared.values()]
+            part = Scores(labels=labels, predicted=0 * labels, known=length[pair])
+            more = [auroc(part.with_known(v[pair])) for v in compared.values()]
         rows.append((name, of.size, float(of.mean()), float(np.median(of)), *more))
     return _histogram(
         "Feature magnitudes",

@@ -1,5 +1,6 @@
 """ARPL+CS: ARPL with generated images, which should be equally far from all points."""
 
+from functools import partial
 from itertools import pairwise
 from typing import ClassVar
 
@@ -11,9 +12,10 @@ from openset import _check
 from openset.train.methods.arpl import ARPL, compare
 from openset.train.methods.base import Loss, full_precision
 from openset.train.networks import Network
-from openset.train.networks.classifier32 import use_norms
+from openset.train.networks.classifier32 import initialise, use_norms
 
 N_NOISE = 100
+_initialise = partial(initialise, spread=0.02)
 
 
 class ARPLCS(ARPL):
@@ -147,11 +149,3 @@ def discriminator(width: int) -> nn.Sequential:
         *(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(2 * width, 1)),
         nn.Flatten(0),
     ).apply(_initialise)
-
-
-def _initialise(module: nn.Module) -> None:
-    if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
-        nn.init.normal_(module.weight, 0, 0.02)
-    elif isinstance(module, nn.BatchNorm2d):
-        nn.init.normal_(module.weight, 1, 0.02)
-        nn.init.zeros_(module.bias)

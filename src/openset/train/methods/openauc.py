@@ -76,30 +76,23 @@ class OpenAUC(Method):
         own = labels[first:]
         partner = shuffled(own.shape[0], inputs.device)
         share = beta(self.alpha, 1, inputs.device)
-        logits, mixed = self._forward(network, inputs, first, partner, share)
-        ranked = slice(0, n // 2 if self.released else n)
+
+        def mixtures(hidden: Tensor) -> Tensor:
+            mixed = hidden[first:]
+            return mix(mixed, mixed[partner], share)
+
+        if self.place == "penultimate":  # mixing the input of an affine layer
+            logits = full_precision(network(inputs))
+            mixed = mixtures(logits)
+        else:  # through the rest of the network, in one batch
+            hidden = network.before(inputs, self.place)
+            both = network.after(torch.cat([hidden, mixtures(hidden)]), self.place)
+            outputs = full_precision(network.head(both))
+            logits, mixed = outputs[:n], outputs[n:]
+        ranked = slice(0, own.shape[0])
         is_kept = own != own[partner]
         term = self.ranking_term(logits[ranked], mixed, labels[ranked], is_kept)
         return self.cross_entropy(logits, labels) + self.weight * term, logits
-
-    def _forward(
-        self,
-        network: Network,
-        inputs: Tensor,
-        first: int,
-        partner: Tensor,
-        share: Tensor,
-    ) -> tuple[Tensor, Tensor]:
-        """Logits of the samples, and of the mixtures of those from `first` on."""
-        if self.place == "penultimate":  # mixing the input of an affine layer
-            logits = full_precision(network(inputs))
-            own = logits[first:]
-            return logits, mix(own, own[partner], share)
-        hidden = network.before(inputs, self.place)
-        own = hidden[first:]
-        both = torch.cat([hidden, mix(own, own[partner], share)])
-        logits = full_precision(network.head(network.after(both, self.place)))
-        return logits[: inputs.shape[0]], logits[inputs.shape[0] :]
 
     def ranking_term(
         self, logits: Tensor, mixed: Tensor, labels: Tensor, is_kept: Tensor

@@ -142,12 +142,13 @@ class Classifier32(Network):
             width = n_out
         blocks["pool"] = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
         super().__init__(nn.Sequential(blocks), nn.Linear(width, n_classes, bias=False))
-        self.backbone.apply(_initialise)
+        self.backbone.apply(initialise)
 
 
-def _initialise(module: nn.Module) -> None:
-    if isinstance(module, nn.Conv2d):
-        nn.init.normal_(module.weight, 0, 0.05)
+def initialise(module: nn.Module, spread: float = 0.05) -> None:
+    """Draw the weights of a convolution or a batch norm, as the releases do."""
+    if isinstance(module, nn.Conv2d | nn.ConvTranspose2d):
+        nn.init.normal_(module.weight, 0, spread)
     elif isinstance(module, nn.BatchNorm2d):
         nn.init.normal_(module.weight, 1, 0.02)
         nn.init.zeros_(module.bias)

@@ -17,7 +17,7 @@ from tests.train.two_processes import cases
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[2]
-NAMES = list(cases())
+NAMES, WEIGHTS = list(cases()), "weights.safetensors"
 TIMES = ("seconds", "samples_per_second")
 
 pytestmark = pytest.mark.skipif(
@@ -58,46 +58,34 @@ def alone(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_two_processes_get_the_weights_of_one(together, alone, name):
-    checkpoint = Path(name) / "weights.safetensors"
-    one, two = load_file(alone / checkpoint), load_file(together / checkpoint)
+def test_two_processes_get_the_weights_the_outputs_and_the_log_of_one(
+    together, alone, name
+):
+    near = {"rtol": 1e-3, "atol": 1e-5}
+    one, two = (load_file(at / name / WEIGHTS) for at in (alone, together))
     assert one.keys() == two.keys()
     for key, value in one.items():
         torch.testing.assert_close(two[key], value, rtol=1e-4, atol=1e-6)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_gathered_outputs_are_complete_in_order_and_free_of_duplicates(
-    together, alone, name
-):
     one, two = Trained.load(alone / name), Trained.load(together / name)
     assert one.outputs.keys() == two.outputs.keys()
-    for part, outputs in one.outputs.items():
+    for part, outputs in one.outputs.items():  # complete, in order, no duplicates
         found = two.outputs[part]
         assert_array_equal(found.labels, outputs.labels)
         assert_array_equal(found.groups, outputs.groups)
         assert np.unique(found.features, axis=0).shape == found.features.shape
-        assert_allclose(found.features, outputs.features, rtol=1e-3, atol=1e-5)
-        assert_allclose(found.logits, outputs.logits, rtol=1e-3, atol=1e-5)
+        assert_allclose(found.features, outputs.features, **near)
+        assert_allclose(found.logits, outputs.logits, **near)
     for rule, scores in one.scores.items():
-        assert_allclose(two.scores[rule].known, scores.known, rtol=1e-3, atol=1e-5)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_log_counts_every_sample_once(together, alone, name):
-    one, two = Trained.load(alone / name).log, Trained.load(together / name).log
-    assert len(one) == len(two)
-    for line, other in zip(one, two, strict=True):
+        assert_allclose(two.scores[rule].known, scores.known, **near)
+    for line, other in zip(one.log, two.log, strict=True):  # each sample counts once
         assert line.keys() == other.keys()
         for key in line.keys() - set(TIMES):
             assert other[key] == pytest.approx(line[key], rel=1e-3, abs=1e-5), key
 
 
 def test_two_processes_go_on_from_one_checkpoint(together):
-    file = "weights.safetensors"
     whole, resumed = (
-        load_file(together / "even" / file),
-        load_file(together / "resumed" / file),
+        load_file(together / name / WEIGHTS) for name in ("even", "resumed")
     )
     for key, value in whole.items():
         assert torch.equal(resumed[key], value), key

@@ -171,21 +171,16 @@ def test_a_finished_run_is_read_and_not_trained_again(tmp_path, monkeypatch):
     assert_array_equal(again.outputs["test"].logits, first.outputs["test"].logits)
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_one_others():
-    first, second = fit_tiny(seed=5), fit_tiny(seed=5)
+IMAGES = {"data": image_data(), "network": "osrci", "recipe": "ceplus", "epochs": 2}
+
+
+@pytest.mark.parametrize("usual", [{}, IMAGES], ids=["rows", "augmented and dropped"])
+def test_the_same_seed_gives_the_same_weights_and_another_one_others(usual):
+    first, second, other = (fit_tiny(seed=seed, **usual) for seed in (5, 5, 6))
     assert_same_weights(first, second)
     assert without_times(first.log) == without_times(second.log)
-    other = weights(fit_tiny(seed=6))
-    assert not torch.equal(
-        other["network.head.weight"], first.learner.network.head.weight
-    )
-
-
-def test_augmentation_and_dropout_repeat_as_well():
-    usual = {"network": "osrci", "recipe": "ceplus", "epochs": 2}
-    assert_same_weights(
-        fit_tiny(image_data(), **usual), fit_tiny(image_data(), **usual)
-    )
+    name = "network.head.weight"
+    assert not torch.equal(weights(other)[name], weights(first)[name])
 
 
 def test_the_callers_random_numbers_are_left_alone():

@@ -123,6 +123,7 @@ HEAD = "labels,predicted,known"
         ("s.csv", f"{HEAD}\n0,0,\n", "could not convert string to float"),
         ("s.csv", f"{HEAD}\na,a,2\n,a,1\n", "labels must be given for every sample"),
         ("s.csv", f"{HEAD}\na,a,2\na,,1\n", "must be given for every sample"),
+        ("s.csv", f"{HEAD}\n01,1,2\n1,1,1\n", "01 and 1 may be two classes"),
         ("s.csv", "labels,known\n0,1\n", "columns={'known': 'score'}"),
         ("s.csv", "labels;predicted;known\n0;0;1\n", "got labels;predicted;known"),
         ("s.csv", "logits,labels\n0,1\n", "Score these outputs first"),

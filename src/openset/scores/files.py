@@ -142,8 +142,13 @@ def _numbers(columns: Mapping[str, Any]) -> dict[str, NDArray[Any]]:
         columns["labels"].astype(np.float64)
     except (ValueError, KeyError):  # names, or none
         return found
-    classes = {"labels", "predicted"} & columns.keys()
-    return found | {name: columns[name].astype(np.int64) for name in classes}
+    for name in {"labels", "predicted"} & columns.keys():
+        found[name] = columns[name].astype(np.int64)
+        texts = np.unique(np.char.strip(columns[name]))
+        if texts.size > np.unique(found[name]).size:
+            msg = f"{name} such as {texts[:2]}: 01 and 1 may be two classes"
+            raise ValueError(msg)
+    return found
 
 
 def _renamed(

@@ -12,7 +12,7 @@ from sklearn.metrics import ConfusionMatrixDisplay
 
 from openset import metrics, protocols
 from openset._optional import optional
-from openset.reproduce.item import Content, Settings, Table
+from openset.reproduce.item import Content, Settings
 from openset.scores import Scores
 
 # Images per digit in MNIST, training and test part together; half are tested.
@@ -63,16 +63,8 @@ def sample_counts(settings: Settings) -> Content:
         )
     axes.set(xlabel="known classes", ylabel="unknown classes")
     axes.legend(title="test samples")
-    table = Table(
-        title="Pairs with the lowest, the middle and the highest ratio",
-        columns=(
-            *("known classes", "unknown classes", "openness"),
-            *("known samples", "unknown samples", "known per unknown"),
-        ),
-        rows=rows,
-        note="The paper prints no numbers.",
-    )
     note = f"{len(order)} pairs of ten classes, test part of 2 folds of MNIST."
+    table = settings.item.table(rows)
     return Content(tables=[table], figures={settings.item.name: figure}, notes=[note])
 
 
@@ -115,13 +107,7 @@ def random_decisions(settings: Settings) -> Content:
             i = cells.index((informed, n_known, n_unknown))
             means = [float(values[i].mean()) for values in found.values()]
             rows.append((n_known, n_unknown, informed, *means))
-    table = Table(
-        title="Means of random decisions",
-        columns=("known classes", "unknown classes", "knows the proportions", *found),
-        rows=rows,
-        note="The paper prints no numbers. Its text says that F1 exceeds 80 % where "
-        "most classes are known, and that balanced accuracy stays near 50 %.",
-    )
+    table = settings.item.table(rows)
     return Content(tables=[table], figures={settings.item.name: figure})
 
 
@@ -166,12 +152,7 @@ def four_scores(settings: Settings) -> Content:
         title = f"{name} {values[f'{name}_score']:.3f}"
         axes.set(title=title, xlabel="decision", ylabel="")
     figure.axes[0].set_ylabel("true class")
-    table = Table(
-        title="Scores of the worked example",
-        columns=("score", "value"),
-        rows=[(metrics.get(key).label, value) for key, value in values.items()],
-        digits=4,
-        note="The paper prints the matrices, which are those of the figure; it prints "
-        "no scores.",
+    table = settings.item.table(
+        [(metrics.get(key).label, value) for key, value in values.items()]
     )
     return Content(tables=[table], figures={settings.item.name: figure})

@@ -135,6 +135,10 @@ class Item:
         """Data sets, extras and machines that it needs."""
         return ", ".join([*self.sets, self.also])
 
+    def table(self, rows: Sequence[Sequence[Entry]], number: int = 0) -> Table:
+        """Return rows as one of its tables: title, columns and note are given."""
+        return Table(rows=rows, **self.options["tables"][number])
+
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:

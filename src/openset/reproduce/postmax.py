@@ -36,7 +36,7 @@ from openset import (
 )
 from openset.metrics.counts import Alpha
 from openset.outputs import Outputs
-from openset.reproduce.item import Content, Entry, Settings, Table
+from openset.reproduce.item import Content, Entry, Settings
 from openset.reproduce.studies import laid_out, study_text
 from openset.results import Result, Results
 from openset.scores import Scores
@@ -236,12 +236,9 @@ def tests(settings: Settings) -> Content:
         gain = -test.difference if name == "FPR95" else test.difference
         p = "–" if test.p_value is None else f"{next(corrected):.1g}"
         rows.append([title, name, test.b, gain, test.n, p])
-    table = Table(
-        title="PostMax against the others, all kinds of unknowns pooled",
-        columns=("network", "metric", "against", "difference", "runs", "p"),
-        rows=rows,
+    return Content(
+        tables=[settings.item.table(rows)], notes=settings.item.options["notes"]
     )
-    return Content(tables=[table], notes=settings.item.options["notes"])
 
 
 def _drawn(found: Sequence[Network]) -> Network:
@@ -275,15 +272,7 @@ def figure1(settings: Settings) -> Content:
         if network is _drawn(found):
             how = {"thresholds": chosen, "alpha": done["alpha"]}
             shown = report.osa_over_urr(scores, **how)
-    table = Table(
-        title="Operational threshold and oracle: first test split, kind of unknowns "
-        "with the lowest AUROC of MSP",
-        columns=(
-            *("network", "unknowns", "method", "OOSA (star)", "best OSA (diamond)"),
-            *("gap", "AUROC"),
-        ),
-        rows=rows,
-    )
+    table = settings.item.table(rows)
     return Content(tables=[table], figures={settings.item.name: shown})
 
 
@@ -300,13 +289,5 @@ def figure2(settings: Settings) -> Content:
         for row in shown.brief.rows:
             entries = [None if entry == "–" else entry for entry in row]
             rows.append((network.title, *entries))
-    table = Table(
-        title="Feature magnitudes (L2 norm), and what dividing by them does",
-        columns=(
-            *("network", "group", "samples", "mean", "median"),
-            *("share of pairs longer than known", "AUROC, max logit"),
-            "AUROC, max logit / magnitude",
-        ),
-        rows=rows,
-    )
+    table = settings.item.table(rows)
     return Content(tables=[table], figures={settings.item.name: figure})

@@ -163,15 +163,11 @@ def figure1(settings: Settings) -> Content:
     }
     names = ("f_score", "youden", "normalized_accuracy", "osa")
     shown = report.metric_against_unknown_tpr(scores, metrics=names, alpha="counts")
-    table = Table(
-        title="Where each metric is best",
-        columns=("data", "metric", "best value", "unknowns rejected there"),
-        rows=[
+    table = settings.item.table(
+        [
             (data, metric, float(value), float(at))
             for data, metric, _, value, at in shown.brief.rows
-        ],
-        note="The paper prints no numbers. Its text says that all metrics fall rapidly "
-        "as more unknowns are rejected.",
+        ]
     )
     return Content(tables=[table], figures={settings.item.name: shown}, notes=[note])
 

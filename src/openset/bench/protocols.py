@@ -121,7 +121,7 @@ AnyEntry = Annotated[
 
 def draw(entry: Entry, base: Path, root: Path) -> list[Protocol]:
     """Return the protocols of an entry, one per draw, named after it."""
-    found = [
+    return [
         replace(
             protocol,
             name=f"{entry.title}/{i}",
@@ -129,9 +129,6 @@ def draw(entry: Entry, base: Path, root: Path) -> list[Protocol]:
         )
         for i, protocol in enumerate(_drawn(entry, base, root))
     ]
-    for protocol in found:
-        _sources(entry, protocol)  # refuses other data that would not be read
-    return found
 
 
 def n_tests(entry: Entry, base: Path) -> list[int]:
@@ -192,23 +189,6 @@ def _named(entry: NamedClasses, data: Dataset, other: Dataset) -> Protocol:
     )
 
 
-def _sources(entry: Entry, protocol: Protocol) -> dict[str, str]:
-    """Return the data set of the known classes and those of the other parts."""
-    names = {"known": entry.data or protocol.source}
-    for part in ("unknown", "negative", "surrogate"):
-        source = protocol.source_of(part)
-        if getattr(protocol, part) and source != protocol.source:
-            names[part] = source
-    given = entry.unknown_data or names.get("unknown", names["known"])
-    if "unknown" in names:
-        names["unknown"] = given
-    elif given != names["known"]:
-        rule = f"left out: the unknown classes are classes of {names['known']}"
-        remedy = "If these are two data sets, give their files different names"
-        _check.fail("bench", "unknown_data", rule, given, remedy)
-    return names
-
-
 def cut(
     entry: Entry,
     protocol: Protocol,
@@ -223,7 +203,13 @@ def cut(
     The test part is whole. With folds, the official parts are merged and divided anew;
     `fold` is the one that is tested. `negatives` is a data set of negatives.
     """
-    names = _sources(entry, protocol)
+    names = {"known": entry.data or protocol.source}
+    for part in ("unknown", "negative", "surrogate"):
+        source = protocol.source_of(part)
+        if getattr(protocol, part) and source != protocol.source:
+            names[part] = source
+    if entry.unknown_data not in ("", names["known"]):  # refused if it is of no use
+        names["unknown"] = entry.unknown_data
     # A protocol may come from a file, which must not decide what code is imported.
     own = entry.names()
     sets = {part: _load(n, base, root, imports=n in own) for part, n in names.items()}

@@ -18,24 +18,22 @@ from openset._version import __version__
 _FEW, _END = 1000, 1 << 16  # of so many files the last bytes are read as well
 
 
-def code(used: Mapping[str, Any]) -> dict[str, str]:
-    """Return the version, and the plug-ins among these: ``module:Name`` and a hash."""
-    return {"openset": __version__} | {
-        name: _described(one)
-        for name, one in used.items()
-        if not _plugins.is_built_in(one)
+def needs(
+    used: Mapping[str, Any], data: Iterable[str] = (), base: Path = Path()
+) -> dict[str, str]:
+    """Return the version, and what else may change: plug-ins and data in files.
+
+    Of plug-ins among detectors, methods, metrics and data sets it is ``module:Name``
+    and a hash of their code, of files and folders of data a hash of their content.
+    """
+    names = [name for name in data if name]
+    used = {n: datasets.info(n) for n in names if datasets.is_name(n)} | {**used}
+    plugins = {n: one for n, one in used.items() if not _plugins.is_built_in(one)}
+    files = {n: content(base / n) for n in names if not datasets.is_name(n)}
+    own = {
+        name: f"{_plugins.reference(one)} {_hash(one)}" for name, one in plugins.items()
     }
-
-
-def data(names: Iterable[str], base: Path) -> dict[str, str]:
-    """Return plug-ins and files among data sets; of others the version says enough."""
-    found = {}
-    for name in filter(None, names):
-        if not datasets.is_name(name):
-            found[name] = content(base / name)
-        elif not (info := datasets.info(name)).is_built_in:
-            found[name] = _described(info)
-    return found
+    return {"openset": __version__} | own | files
 
 
 def modules(keys: Iterable[Mapping[str, Any]]) -> set[str]:
@@ -45,15 +43,11 @@ def modules(keys: Iterable[Mapping[str, Any]]) -> set[str]:
     return {one[1] for one in found if one}
 
 
-def _described(plugin: Any) -> str:
-    function = getattr(plugin, "function", plugin)
-    return f"{_plugins.reference(plugin)} {_source(function)}"
-
-
 @cache  # what was imported stays as it was, whatever happens to its file
-def _source(plugin: Any) -> str:
+def _hash(plugin: Any) -> str:
     """Hash the module of a plug-in: its helpers count, too."""
-    places: tuple[Any, ...] = (inspect.getmodule(plugin), plugin)
+    function = getattr(plugin, "function", plugin)
+    places: tuple[Any, ...] = (inspect.getmodule(function), function)
     for one in places:
         with suppress(OSError, TypeError):  # a notebook is no file
             return hashlib.sha256(inspect.getsource(one).encode()).hexdigest()[:12]

@@ -43,7 +43,7 @@ def _tasks(study: Study, base: Path) -> Iterator[Task]:
         for (detector, parts, recipe), split in product(used, range(network.n_tests)):
             if detector.name == PUBLISHED and not is_network:
                 continue  # only training methods have a published score
-            needs = network.key["needs"] | dependencies.code(parts | measured) | scored
+            needs = network.key["needs"] | dependencies.needs(parts | measured) | scored
             key = network.key | {
                 "detector": detector.title,
                 "needs": needs,
@@ -65,8 +65,7 @@ def _trained(study: Study, base: Path) -> Iterator[Network]:
     for entry, model in product(study.protocols, study.models):
         # Training methods apply to networks only; other models train in their own way.
         methods = study.methods if model.is_network else [None]
-        names = [*entry.names(), getattr(entry, "path", "")]
-        data = dependencies.data([*names, model.negatives], base)
+        data = [*entry.names(), getattr(entry, "path", ""), model.negatives]
         n_tests = enumerate(protocols.n_tests(entry, base))
         every = product(n_tests, range(entry.folds), methods, study.seeds)
         for (i, n), fold, method, seed in every:
@@ -78,7 +77,7 @@ def _trained(study: Study, base: Path) -> Iterator[Network]:
                 "method": "" if method is None else method.title,
                 "detector": "",
                 "seed": seed,
-                "needs": dependencies.code(_trainer(method)) | data,
+                "needs": dependencies.needs(_trainer(method), data, base),
                 "recipe": _digest(*recipes, study.threads),
             }
             place: dict[str, Any] = {"entry": entry, "draw": i, "fold": fold}
@@ -97,13 +96,13 @@ def _saved(study: Study, base: Path) -> Iterator[Network]:
     for saved in study.outputs:
         names = ("repeat", "model", "method", "seed")
         key = {name: getattr(saved, name) for name in names}
-        content = {saved.path: dependencies.content(base / saved.path)}
         key |= {
             "protocol": saved.name,
             "detector": "",
             "recipe": _digest(saved.recipe()),
         }
-        key |= {"needs": dependencies.code({}) | content}
+        content = {saved.path: dependencies.content(base / saved.path)}
+        key |= {"needs": dependencies.needs({}) | content}
         yield Network(key=key, saved=saved, n_tests=saved.n_tests)
 
 

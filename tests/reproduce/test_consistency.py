@@ -30,9 +30,8 @@ def test_rejected_unknowns_change_places_with_accepted_wrong_knowns():
             *[(-1, 1, 0.8), (-1, 1, 0.2)],
         ]
         assert (found.found_before, found.found_after) == (2, 1)
-        assert not found.complete
     one = scores.take(slice(0, 4))
-    assert twin(one, "f_score", 0.5).complete
+    assert twin(one, "f_score", 0.5).found_after == 0
     at_the_score = twin(one, "f_score", 0.8)  # a score at the threshold is accepted
     assert at_the_score.found_after == 0
     assert twin(one, "f_score", 0.1).found_before == 0
@@ -51,9 +50,9 @@ def test_unknowns_are_let_in_together_with_knowns_rejected_ones_first():
         *[(0, 0, 0.9), (0, 0, 0.8), (1, 1, 0.5)],
         *[(-1, 0, 0.2), (-1, 1, 0.5), (-1, 0, 0.5), (-1, 1, 0.15)],
     ]
-    assert (found.found_before, found.found_after, found.complete) == (4, 2, False)
+    assert (found.found_before, found.found_after) == (4, 2)
     three = twin(scores.take(slice(0, 6)), "normalized_accuracy", 0.5)
-    assert (three.found_after, three.complete) == (1, True)
+    assert three.found_after == 1
     assert three.after > three.before
 
 
@@ -63,7 +62,6 @@ def test_the_highest_known_scores_go_to_wrong_samples():
         found = twin(scores, metric, 0.0)
         assert found.scores.known.tolist() == [2, 3, 1, 4, 2.5]
         assert found.scores.predicted.tolist() == scores.predicted.tolist()
-        assert found.complete
         assert (found.openauc_before, found.openauc_after) == (0.5, 0.0)
 
 

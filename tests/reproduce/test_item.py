@@ -22,13 +22,6 @@ def test_entries_are_shown_by_kind():
     ]
 
 
-def test_measured_is_mean_and_standard_deviation():
-    made = Measured.of([1.0, 2.0, 4.0])
-    assert made.value == pytest.approx(7 / 3)
-    assert made.spread == pytest.approx(1.5275252)
-    assert Measured.of([3.0]) == Measured(3.0, None, 1)
-
-
 @pytest.mark.parametrize("item", ITEMS.values(), ids=lambda item: item.name)
 def test_an_item_says_what_it_is_and_its_files_are_there(item):
     assert all((item.paper, item.number, item.what, item.needs, item.time))

@@ -30,9 +30,8 @@ class Twin:
     """Adversarial scores, with the values of two metrics before and after.
 
     `found_before` and `found_after` count the unknown samples rejected at the
-    threshold. `complete`: whether the construction reached its end: all unknowns
-    accepted for F and Youden, all but one for normalized accuracy (whose AUS would be
-    0/0), and for ranking metrics the worst order of the samples that may change places.
+    threshold. A construction that reached its end leaves none for F and Youden, and one
+    for normalized accuracy (whose AUS would be 0/0).
     """
 
     scores: Scores
@@ -43,7 +42,6 @@ class Twin:
     openauc_after: float
     found_before: int
     found_after: int
-    complete: bool
 
 
 def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
@@ -83,10 +81,10 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
         # A class predicted only for changed samples must stay in the average.
         scores = replace(scores, n_classes=int(scores.classes[-1]) + 1)
     if get(metric).kind == "ranking":
-        other, complete = _reordered(scores), True
+        other = _reordered(scores)
     else:
         build = _let_in if metric == "normalized_accuracy" else _exchanged
-        other, complete = build(scores, threshold)
+        other = build(scores, threshold)
     return Twin(
         scores=other,
         metric=metric,
@@ -96,11 +94,10 @@ def twin(scores: Scores, metric: Fooled, threshold: float) -> Twin:
         openauc_after=openauc(other),
         found_before=Rates.at(scores, threshold).n_rejected_unknown,
         found_after=Rates.at(other, threshold).n_rejected_unknown,
-        complete=complete,
     )
 
 
-def _exchanged(scores: Scores, threshold: float) -> tuple[Scores, bool]:
+def _exchanged(scores: Scores, threshold: float) -> Scores:
     """Prop. 1: exchange rejected unknowns with accepted, misclassified known samples.
 
     The paper asks for as many false positives of the known classes as there are
@@ -115,10 +112,10 @@ def _exchanged(scores: Scores, threshold: float) -> tuple[Scores, bool]:
     values, predicted = scores.known.copy(), scores.predicted.copy()
     values[unknown], values[known] = scores.known[known], scores.known[unknown]
     predicted[unknown] = scores.predicted[known]
-    return replace(scores, known=values, predicted=predicted), n == rejected.size
+    return replace(scores, known=values, predicted=predicted)
 
 
-def _let_in(scores: Scores, threshold: float) -> tuple[Scores, bool]:
+def _let_in(scores: Scores, threshold: float) -> Scores:
     """Prop. 2: for each wrong known, accept it with the right class, and an unknown.
 
     First rejected known samples, until only unknowns are rejected and AUS (a precision)
@@ -135,7 +132,7 @@ def _let_in(scores: Scores, threshold: float) -> tuple[Scores, bool]:
     values[unknown] = threshold
     values[known] = np.maximum(values[known], threshold)
     predicted[known] = predicted[unknown] = scores.labels[known]
-    return replace(scores, known=values, predicted=predicted), n == rejected.size
+    return replace(scores, known=values, predicted=predicted)
 
 
 def _reordered(scores: Scores) -> Scores:

@@ -121,13 +121,18 @@ AnyEntry = Annotated[
 
 def draw(entry: Entry, base: Path, root: Path) -> list[Protocol]:
     """Return the protocols of an entry, one per draw, named after it."""
+    try:
+        drawn = _drawn(entry, base, root)
+    except Exception as error:
+        error.add_note(f"in the protocol {entry.title}")
+        raise
     return [
         replace(
             protocol,
             name=f"{entry.title}/{i}",
             validation=entry.validation or protocol.validation,
         )
-        for i, protocol in enumerate(_drawn(entry, base, root))
+        for i, protocol in enumerate(drawn)
     ]
 
 

@@ -250,11 +250,8 @@ def direction(metric: str, stored: Mapping[str, str] | None = None) -> Direction
     known = {row.key: row.better for row in metrics.table()}
     better = known.get(metric, (stored or {}).get(metric, "unknown"))
     if better not in _ARROWS:
-        remedy = (
-            f"Give it: Results(rows, better={{{metric!r}: 'lower'}}); or register the "
-            "metric: openset.metrics.register; in the shell name it as --metric "
-            "package.module:Name"
-        )
+        given = f"Results(rows, better={{{metric!r}: 'lower'}})"
+        remedy = f"Give it: {given}; or register the metric: metrics.register"
         what = f"the direction of {metric!r}"
         _check.fail("stats.direction", what, "higher or lower", better, remedy)
     return better  # type: ignore[return-value]

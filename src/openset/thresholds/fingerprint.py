@@ -108,7 +108,10 @@ class Fingerprint:
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> Self:
         """Read what `dataclasses.asdict` made."""
-        known, unknown = (Side(**one) for one in document["sides"])
+        known, unknown = (
+            Side(one["hashes"], one["limit"], float(one["twins"]))
+            for one in document["sides"]
+        )
         return cls(int(document["n"]), str(document["total"]), (known, unknown))
 
 

@@ -47,12 +47,6 @@ def python(code):
     )
 
 
-def test_openset_imports_no_framework():
-    heavy = ("torch", "onnx", "onnxruntime", "torchmetrics", "torchvision", "timm")
-    code = f"import sys, openset.cli; print([m for m in {heavy} if m in sys.modules])"
-    assert python(code).stdout.strip() == "[]"
-
-
 @pytest.fixture(scope="module")
 def said_without():
     """Return what is said without each framework: one process misses all in turn."""
@@ -77,9 +71,8 @@ def test_modules_are_there_on_first_use():
     assert openset.train.extract.__name__ == "extract"
     assert openset.integrations.sklearn.OpenSetClassifier
     assert openset.integrations.torch.OpenSetModule
-    for module in (openset, openset.integrations):
-        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-            module.nothing  # noqa: B018  # the access is the test
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        openset.integrations.nothing  # noqa: B018  # the access is the test
 
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch")

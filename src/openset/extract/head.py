@@ -33,10 +33,8 @@ class Head(NamedTuple):
     @property
     def sizes(self) -> dict[str, int]:
         """Number of its outputs and inputs."""
-        return {
-            "n_classes": self.layer.out_features,
-            "n_features": self.layer.in_features,
-        }
+        layer = self.layer
+        return {"n_classes": layer.out_features, "n_features": layer.in_features}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return weight (C, d) and bias (C,): zeros if the layer has none."""

@@ -6,6 +6,7 @@ detectors share.
 """
 
 import json
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -13,6 +14,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from array_api_compat import array_namespace
 from numpy.testing import assert_allclose, assert_array_equal
 from onnx import TensorProto, helper, numpy_helper
 from sklearn.datasets import load_digits
@@ -163,6 +165,25 @@ def test_the_threshold_is_an_input_with_the_calibrated_default(exported, tmp_pat
     path = export(above, tmp_path / "rejector.onnx")
     assert above.predict(TEST)[7] == -1
     assert_array_equal(run(session(path), TEST)[0], above.predict(TEST))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tiny(detectors.Detector, register=False):
+    """The definitions of these functions lose all digits of small numbers."""
+
+    def score_batch(self, state, batch):
+        """Use both of them."""
+        xp, x = array_namespace(batch.logits), batch.logits
+        return xp.log1p(x[:, 0]) - xp.expm1(-x[:, 1])
+
+
+def test_small_numbers_keep_their_digits(tmp_path):
+    logits = np.float32([[1e-12, 3e-12], [3e-9, 1e-12], [2e-3, 0.7], [5.0, 8.0]])
+    known = Outputs(logits=logits, labels=[1, 0, 1, 1])
+    fitted = Tiny().fit(known)
+    rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr", tpr=1.0)
+    running = session(export(rejector, tmp_path / "rejector.onnx"))
+    assert_allclose(run(running, known)[1], rejector.known(known), rtol=1e-5)
 
 
 @pytest.mark.parametrize("n_classes", [1, 2])

@@ -31,6 +31,7 @@ from _measure import need_gpu, save_claim
 from scipy import stats
 
 from openset import datasets, metrics, protocols, train
+from openset.train.tune import inner_problems
 
 RESULTS = Path(__file__).parent / "results" / "training"
 TINY, TINY_IMAGES, TINY_BUDGET = Path("runs/tiny"), 10, 2.0  # images of a class
@@ -106,7 +107,7 @@ def problem(data: datasets.Dataset, run: Run) -> dict[str, Any]:
         return {"data": data, "split": split}
     outer = protocols.published(run["data"], int(split.removeprefix("inner-")))
     cut = datasets.cut(data, outer)
-    return {"data": train.tune.inner_problems(cut, draws=1, seed=run["seed"])[0]}
+    return {"data": inner_problems(cut, draws=1, seed=run["seed"])[0]}
 
 
 def job(data: datasets.Dataset, run: Run, keep: Path, *, narrow: bool) -> train.Job:

@@ -98,6 +98,9 @@ def test_milestones_move_with_the_length(epochs, milestones):
     made = recipe("arpl", "cifar10", epochs=epochs)
     assert made.milestones == milestones
     assert made.rate(0) == 0.1
+    last = milestones[-1]  # each one has lowered the rate by then
+    assert made.rate(last) == pytest.approx(1e-4)
+    assert made.rate(last - 1) == pytest.approx(1e-3 if last > 1 else 0.1)
 
 
 @pytest.mark.parametrize(

@@ -439,6 +439,8 @@ def test_the_score_is_the_probability_of_not_being_extra(batch, name):
     for i, z in enumerate(numbers(network.head(features))):
         assert_allclose(numbers(logits)[i], unit(z)[:-1], rtol=1e-12)
         assert_allclose(numbers(known)[i], 1 - softmax(unit(z))[-1], rtol=1e-12)
+        margin = method.published_margin(numbers(logits), numbers(known))[i]
+        assert_allclose(margin, max(unit(z)[:-1]) - unit(z)[-1], rtol=1e-9)
 
 
 # Negatives.

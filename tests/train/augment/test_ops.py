@@ -101,16 +101,6 @@ def test_cutout_equals_pillows_rectangle(rng, size):
         assert torch.equal(result, by_pillow(images, cut_out, side, x, y))
 
 
-@pytest.mark.parametrize("name", ["color", "contrast", "brightness", "sharpness"])
-def test_blends_equal_pillow_for_every_value_of_a_pixel(name):
-    greys = torch.arange(256, dtype=torch.uint8).reshape(1, 1, 16, 16)
-    images = greys.expand(1, 3, 16, 16).clone()
-    images[:, 1] = images[:, 1].flip(1)
-    for factor in values_of(name):
-        expected = by_pillow(images, PILLOW[name], factor)
-        assert torch.equal(getattr(ops, name)(images, factor), expected), factor
-
-
 def test_operations_leave_their_input_alone_in_any_memory_layout(rng):
     images = noise(rng, 8, 6)
     other = images.contiguous(memory_format=torch.channels_last)

@@ -92,13 +92,6 @@ def test_osa_over_urr_marks_what_operate_reports():
     np.testing.assert_array_equal(by_name.columns["osa"], shown.columns["osa"])
 
 
-def test_an_alpha_of_zero_is_a_value():
-    one = scores(2)
-    shown = report.osa_over_urr(one, thresholds=0.4, alpha=0.0)
-    assert shown.brief.rows[0][1] == metrics.urr(one, 0.4)
-    assert drawn(shown).get_title("left") == "open-set accuracy, α = 0.00"
-
-
 @pytest.mark.parametrize("alpha", [0.5, "counts"])
 def test_the_dot_of_a_metric_is_its_best_threshold(alpha):
     one = scores(8)

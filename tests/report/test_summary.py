@@ -72,6 +72,12 @@ def test_over_several_problems_lower_is_better_where_it_is(tmp_path):
     assert "by FPR95, known positive, b is best: 0.2000 on average" in text
 
 
+def test_a_method_of_all_problems_comes_before_one_of_some(tmp_path):
+    lone_rows(tmp_path, {"a": [0.8], "b": [0.9]})
+    text = lone_rows(tmp_path, {"a": [0.7]}, protocol="q")
+    assert "a is best: 0.7500 on average" in text
+
+
 def test_problems_weigh_the_same_and_ranks_are_those_of_stats(tmp_path):
     rng = np.random.default_rng(0)
     for i, protocol in enumerate("pqrs"):

@@ -62,7 +62,7 @@ def test_a_part_is_a_data_set_of_its_own():
     assert train.inputs.tolist() == np.eye(4)[[3, 0]].tolist()
     assert train.labels.tolist() == [0, 0]
     assert (train.name, train.label_set) == ("pets:train", "pets")
-    with pytest.raises(ValueError, match="Its parts: train, test"):
+    with pytest.raises(ValueError, match="name must be one of 'train', 'test'"):
         pets.part("validation")
 
 

@@ -296,15 +296,12 @@ def flat(value):
     return np.full((8, 8, 3), value, np.uint8)
 
 
+# What is read from a folder, and is not of the classes of ImageNet.
 FOLDERS = {
-    "inaturalist": "iNaturalist/images",
-    "places-mos": "Places/images",
-    "sun-mos": "SUN",
-    "openimage-o": "images",
-    "ninco": "NINCO/NINCO_OOD_classes",
-    "imagenet-o": "imagenet-o",
-    "dtd": "dtd/images",
-    "imagenet-21k-p": "imagenet21k_val",
+    name: datasets.info(name).folders[0]
+    for name in datasets.names()
+    if datasets.info(name).how == "by hand" and not datasets.info(name).files
+    if name not in {"imagenet", "imagenetv2"}
 }
 
 

@@ -24,7 +24,7 @@ def test():
 def slow_weiper(recipe, fitted, train, test):
     """Bin, smooth and compare number by number, with the fitted perturbations."""
     r, n_classes = recipe.repeats, len(train.bias)
-    weight = fitted.state["weight"].astype(float).reshape(r, n_classes, -1)
+    weight = fitted.state["perturbed"].astype(float).reshape(r, n_classes, -1)
 
     def spaces(part):
         logits = np.einsum("rcd,nd->nrc", weight, part.features) + train.bias

@@ -61,16 +61,12 @@ class Combined(Detector, listed=False):
             rule = "a non-empty list of detector names or (name, parameters) pairs"
             _check.fail("Combined", "parts", rule, repr(self.parts))
         pairs = [(one, {}) if isinstance(one, str) else one for one in self.parts]
-        if any(isinstance(one, Fitted) for one in pairs):
-            rule = "detector names or (name, parameters) pairs"
-            remedy = "For detectors that are already fitted, use combine(...)"
-            _check.fail("Combined", "parts", rule, "fitted ones", remedy, TypeError)
         recipes = tuple(make(name, **params) for name, params in pairs)
         needs = {
             kind: tuple(dict.fromkeys(n for one in recipes for n in getattr(one, kind)))
             for kind in ("fit_needs", "score_needs")
         }
-        parts = tuple((one.name, one.params()) for one in recipes)
+        parts = [[one.name, one.params()] for one in recipes]
         vars(self).update(needs, parts=parts, _recipes=recipes)
 
     @property
@@ -78,20 +74,14 @@ class Combined(Detector, listed=False):
         """The detectors that are combined."""
         return self._recipes  # type: ignore[attr-defined]
 
-    def params(self) -> dict[str, Any]:
-        """Return the keyword arguments that build this recipe."""
-        return {"parts": [[name, dict(params)] for name, params in self.parts]}
-
     def fit_state(self, train: Outputs) -> dict[str, Any]:
         rule = "combined from fitted detectors and the scores of held-out known samples"
-        remedy = (
-            "Use combine([part.fit(train), ...], reference=[...]), or selection.choose"
-        )
+        remedy = "Use combine([part.fit(train), ...], reference=[...])"
         got = "training samples, which the parts know"
         return _check.fail("Combined.fit", "parts", rule, got, remedy)
 
     def prepare_state(self, state: State, dtype: Any) -> State:
-        ready = {name: state[name] for name in ("knots", "weights")}
+        ready = {**state}
         for i, recipe in enumerate(self.recipes):
             part = recipe.prepare_state(_part_of(state, i), dtype)
             ready |= {f"{i}.{name}": array for name, array in part.items()}
@@ -192,8 +182,8 @@ def knots_of(scores: ArrayLike) -> NDArray[np.float64]:
             starts.append(i)
     ends = np.append(starts[1:], knots.size)
     middle = (np.array(starts) + ends - 1) / (2 * max(last, 1))
-    places = np.minimum(np.arange(last + 1), len(starts) - 1)
-    return np.stack([knots[starts][places], middle[places]])
+    table = np.stack([knots[starts], middle])
+    return np.pad(table, ((0, 0), (0, knots.size - len(starts))), mode="edge")
 
 
 def rank(scores: Array, table: Array) -> Array:
@@ -216,9 +206,5 @@ def rank(scores: Array, table: Array) -> Array:
 
 def _part_of(state: Mapping[str, Array], i: int) -> dict[str, Array]:
     """Return the arrays of one of the combined detectors, by their names."""
-    prefix = f"{i}."
-    return {
-        name.removeprefix(prefix): array
-        for name, array in state.items()
-        if name.startswith(prefix)
-    }
+    names = {name: name.removeprefix(f"{i}.") for name in state}
+    return {own: state[name] for name, own in names.items() if own != name}

@@ -104,13 +104,8 @@ class EVM(Detector):
         radius = scale * (-math.log(self.cover)) ** (1 / shape)
         members = (np.flatnonzero(labels == c) for c in np.unique(labels))
         kept = np.concatenate([m[_greedy_cover(rows[m], radius[m])] for m in members])
-        return {
-            "centre": centre,
-            "vectors": rows[kept],
-            "shape": shape[kept],
-            "scale": scale[kept],
-            "labels": labels[kept],
-        }
+        of_samples = {"vectors": rows, "shape": shape, "scale": scale, "labels": labels}
+        return {"centre": centre, **{n: one[kept] for n, one in of_samples.items()}}
 
     def _winner(self, state: State, batch: Batch) -> tuple[Array, Array]:
         """Return centred features and the index of the vector with the largest Psi."""
@@ -152,10 +147,8 @@ def _nearest_others(rows: Floats, labels: NDArray[np.int64], tail: int) -> Float
         squared[own[:, None] == labels] = np.inf
         few = np.sort(np.partition(squared, tail - 1, axis=1)[:, :tail], axis=1)
         # Exact, so that coinciding samples have distance 0.
-        exact = _xp.row_norms(block - rows[squared.argmin(axis=1)])
-        found = np.maximum(np.sqrt(few), exact[:, None])
-        found[:, 0] = exact
-        return found
+        exact = _xp.row_norms(block - rows[squared.argmin(axis=1)])[:, None]
+        return np.hstack([exact, np.maximum(np.sqrt(few[:, 1:]), exact)])
 
     return in_blocks(distances, rows, rows, labels)
 

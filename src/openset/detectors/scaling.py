@@ -168,6 +168,12 @@ def expansion(features: Array, kept: Array) -> Array:
     return xp.exp(xp.where((kept == 0) & (total == 0), 0.0, ratio))
 
 
+def class_by_head(state: State, batch: Batch) -> Array:
+    """Return the class that the last layer gives to the features as they are."""
+    logits = batch.features @ state["weight"].T + state["bias"]
+    return _xp.array_namespace(logits).argmax(logits, axis=1)
+
+
 def head(train: Training) -> dict[str, Any]:
     """Return copies of weight and bias of the last layer."""
     return {name: np.array(getattr(train, name)) for name in ("weight", "bias")}

@@ -9,7 +9,13 @@ from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import draw, fit_batches
 from openset.detectors.constraints import FLAG, PERCENT, Number, OneOf
-from openset.detectors.scaling import NOT_NEGATIVE, expansion, head, n_kept
+from openset.detectors.scaling import (
+    NOT_NEGATIVE,
+    class_by_head,
+    expansion,
+    head,
+    n_kept,
+)
 
 _MOST_NUMBERS = 1 << 24  # of more features, a percentile is that of random rows
 _UP_TO_100 = Number(low=0, high=100)
@@ -28,25 +34,19 @@ class _Shaped(Detector):
     def fit_state(self, train: Training) -> dict[str, Any]:
         return head(train)
 
-    @staticmethod
-    def _logits(state: State, features: Array) -> Array:
-        logits = features @ state["weight"].T
-        logits += state["bias"]
-        return logits
-
     def _changed(self, state: State, features: Array) -> Array:
         return features
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         def energy(rows: Array) -> Array:
-            return _xp.logsumexp(self._logits(state, self._changed(state, rows)))
+            logits = self._changed(state, rows) @ state["weight"].T + state["bias"]
+            return _xp.logsumexp(logits)
 
         # A block of rows at a time: the changed features stay in the cache.
         return _xp.by_rows(energy, batch.features)
 
     def predict_batch(self, state: State, batch: Batch) -> Array | None:
-        logits = self._logits(state, batch.features)
-        return _xp.array_namespace(logits).argmax(logits, axis=1)
+        return class_by_head(state, batch)
 
 
 @dataclass(frozen=True, kw_only=True)

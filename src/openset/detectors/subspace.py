@@ -10,7 +10,7 @@ from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import fit_batches, in_dtype, working_dtype
 from openset.detectors.constraints import Number
-from openset.detectors.scaling import head
+from openset.detectors.scaling import class_by_head, head
 
 # A residual below this share of the features' length is a rounding error of float32.
 _NO_RESIDUAL = 1e-6
@@ -232,5 +232,4 @@ class PNML(Detector):
         return found / (math.log(logits.shape[1]) or 1.0)
 
     def predict_batch(self, state: State, batch: Batch) -> Array:
-        logits = batch.features @ state["weight"].T + state["bias"]
-        return _xp.array_namespace(logits).argmax(logits, axis=1)
+        return class_by_head(state, batch)

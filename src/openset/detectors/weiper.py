@@ -8,9 +8,9 @@ import numpy as np
 
 from openset import _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
-from openset.detectors.batch import draw, fit_batches
+from openset.detectors.batch import draw, fit_batches, in_dtype
 from openset.detectors.constraints import COUNT, POSITIVE, SEED, Number
-from openset.detectors.scaling import head
+from openset.detectors.scaling import class_by_head, head
 
 _BLOCK = 1 << 21  # perturbed logits computed at once
 _ADDED = {"features": 0.01, "logits": 0.025}  # to the histograms
@@ -104,8 +104,7 @@ class WeiPer(Detector):
         chosen = draw(len(train), self.max_samples, self.seed)
         n = len(train) if chosen is None else chosen.size
         last = head(train)
-        state = {"weight": self._perturbed(last["weight"]), "head": last["weight"]}
-        state["bias"] = last["bias"]
+        state = {**last, "perturbed": self._perturbed(last["weight"])}
         ends: dict[str, list[float]] = {name: [] for name in _ADDED}
         for features in map(_wide, fit_batches(train, chosen)):
             ends["features"] += [features.min(), features.max()]
@@ -141,8 +140,8 @@ class WeiPer(Detector):
         bias = xp.astype(state["bias"], xp.float64)
         several = max(1, _BLOCK // max(1, features.shape[0] * n_classes))
         for part in _xp.runs(self.repeats, several):
-            rows = state["weight"][part.start * n_classes : part.stop * n_classes, :]
-            logits = features @ xp.astype(rows, xp.float64).T
+            rows = slice(part.start * n_classes, part.stop * n_classes)
+            logits = features @ xp.astype(state["perturbed"][rows, :], xp.float64).T
             yield logits + xp.tile(bias, (part.stop - part.start,))[None, :]
 
     def _shares(self, state: State, features: Array) -> tuple[Array, Array, Array]:
@@ -175,12 +174,8 @@ class WeiPer(Detector):
         return known
 
     def predict_batch(self, state: State, batch: Batch) -> Array:
-        xp = _xp.array_namespace(batch.features)
-        weight, bias = (
-            xp.astype(state[name], batch.features.dtype, copy=False)
-            for name in ("head", "bias")
-        )
-        return xp.argmax(batch.features @ weight.T + bias, axis=1)
+        last = {name: state[name] for name in ("weight", "bias")}
+        return class_by_head(in_dtype(last, batch.features.dtype), batch)
 
 
 def _wide(batch: Batch) -> Array:

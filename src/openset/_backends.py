@@ -106,13 +106,8 @@ def _in_processes(
 
     def in_pool(indices: list[int], n_jobs: int) -> Iterator[Outcome]:
         # One call at a time for each process: who died can only have had these.
-        pool = joblib.Parallel(
-            n_jobs,
-            backend="loky",
-            batch_size=1,
-            pre_dispatch="n_jobs",
-            return_as="generator_unordered",
-        )
+        options = {"backend": "loky", "return_as": "generator_unordered"}
+        pool = joblib.Parallel(n_jobs, batch_size=1, pre_dispatch="n_jobs", **options)
         yield from pool(begin(indices))
 
     while left:

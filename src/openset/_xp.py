@@ -39,17 +39,12 @@ def to_numpy(array: Array) -> NDArray[Any]:
     return np.from_dlpack(array) if is_array_api_obj(array) else np.asarray(array)
 
 
-def floats(values: Any) -> Array:
-    """Return an array, a list or a number as an array of floating point numbers."""
-    return as_float(values) if is_array_api_obj(values) else np.asarray(values, float)
-
-
-def as_float(array: Array) -> Array:
-    """Return `array` if it holds real floating point numbers, else as float64."""
+def as_float(values: Any) -> Array:
+    """Return an array of real floating point numbers as it is, all else as float64."""
+    array = values if is_array_api_obj(values) else np.asarray(values)
     xp = array_namespace(array)
-    if xp.isdtype(array.dtype, "real floating"):
-        return array
-    return xp.astype(array, xp.float64)
+    is_float = xp.isdtype(array.dtype, "real floating")
+    return array if is_float else xp.astype(array, xp.float64)
 
 
 def runs(n: int, size: int) -> Iterator[slice]:
@@ -61,11 +56,6 @@ def runs(n: int, size: int) -> Iterator[slice]:
 def is_traced(array: Array) -> bool:
     """Whether the graph of what is computed with an array is being exported."""
     return is_torch_array(array) and sys.modules["torch"].compiler.is_exporting()
-
-
-def some(mask: Array) -> bool:
-    """Whether any entry is true; in a traced graph, yes: both cases are written."""
-    return is_traced(mask) or bool(array_namespace(mask).any(mask))
 
 
 def by_rows(
@@ -95,8 +85,6 @@ def pick(rows: Array, columns: Array) -> Array:
     """Return one entry of each row: ``rows[i, columns[i]]``."""
     if is_numpy_array(rows):
         return rows[np.arange(rows.shape[0]), columns]
-    if is_torch_array(rows):
-        return rows.gather(1, columns[:, None])[:, 0]
     return array_namespace(rows).take_along_axis(rows, columns[:, None], axis=1)[:, 0]
 
 
@@ -139,23 +127,7 @@ def _shifted_logsumexp(logits: Array) -> Array:
     top = xp.max(logits, axis=1)
     # inf - inf is NaN: shift only by finite maxima.
     shift = xp.where(xp.isfinite(top), top, xp.zeros_like(top))
-    return log(row_sums(exp_own(logits - shift[:, None]))) + shift
-
-
-def exp_own(own: Array) -> Array:
-    """Exponentiate a temporary array, in place if the library can."""
-    return (
-        np.exp(own, out=own) if is_numpy_array(own) else array_namespace(own).exp(own)
-    )
-
-
-def zero_own(own: Array, where: Array) -> Array:
-    """Set entries of a temporary array to 0, in place if possible."""
-    if is_numpy_array(own):
-        np.copyto(own, 0, where=where)
-        return own
-    xp = array_namespace(own)
-    return xp.where(where, xp.zeros_like(own), own)
+    return log(row_sums(xp.exp(logits - shift[:, None]))) + shift
 
 
 def log(array: Array) -> Array:
@@ -208,8 +180,8 @@ def exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
     # inf - inf, in the top entry, is replaced; elsewhere NaN stays and is reported
     # later.
     with np.errstate(invalid="ignore"):
-        terms = put(exp_own(logits - top[:, None]), left_out, 0.0)
-    return row_sums(terms)
+        terms = array_namespace(logits).exp(logits - top[:, None])
+    return row_sums(put(terms, left_out, 0.0))
 
 
 def put(rows: Array, columns: Array, value: Any) -> Array:

@@ -299,7 +299,7 @@ def options(name: str) -> list[str]:
     Examples
     --------
     >>> options("postmax")
-    ['norm', 'method', 'only_correct']
+    ['norm', 'only_correct']
     """
     return list(signature(find(name, caller="detectors.options")).parameters)
 

@@ -120,7 +120,9 @@ class Batch:
         xp = _xp.array_namespace(self.logits)
         is_lost = self.other_mass < xp.finfo(self.logits.dtype).smallest_normal
         direct = _xp.log(self.other_mass)
-        if self.logits.shape[1] == 1 or not _xp.some(is_lost):
+        # In a traced graph both cases are written.
+        is_any = _xp.is_traced(is_lost) or xp.any(is_lost)
+        if self.logits.shape[1] == 1 or not is_any:
             return direct
         # e^(z - top) underflowed: use the second largest logit as reference. Only in
         # those rows, so that a score does not depend on other samples.

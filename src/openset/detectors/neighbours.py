@@ -126,9 +126,8 @@ class KNN(_Nearest):
     def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.features)
         top = self._products(state, batch.unit_features)
-        square = 2 - 2 * xp.min(top, axis=1)
         # By rounding, the cosine of a direction with itself may exceed 1.
-        return -xp.sqrt(xp.maximum(square, xp.zeros_like(square)))
+        return -xp.sqrt(2 - 2 * xp.clip(xp.min(top, axis=1), max=1.0))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -252,10 +251,9 @@ class Relation(_Bank):
         xp = _xp.array_namespace(bank)
 
         def mean(features: Array, p: Array) -> Array:
-            relations = features @ bank.T
-            relations *= p @ masses.T
+            relations = (features @ bank.T) * (p @ masses.T)
             # A negative cosine gives a negative relation, which is below the cut.
-            kept = _xp.zero_own(relations, ~(relations > self.cut))
+            kept = relations * xp.astype(relations > self.cut, relations.dtype)
             return xp.mean(kept if self.power == 1 else kept**self.power, axis=1)
 
         return in_blocks(mean, batch.unit_features, bank, batch.probabilities)

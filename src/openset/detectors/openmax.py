@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import add_by_group, fit_batches
-from openset.detectors.constraints import COUNT, Number, OneOf
+from openset.detectors.constraints import COUNT, Number
 from openset.detectors.weibull import fit_weibull_rows, log_exponent, weibull_cdf
 
 MIN_SAMPLES = 3
@@ -55,10 +55,8 @@ class OpenMax(Detector):
         Number of largest distances that the Weibull distributions are fitted to.
     alpha
         Number of top classes to revise.
-    distance
-        ``"eucos"``: ``weight * euclidean + cosine``; or one of the two alone.
     weight
-        Weight of the Euclidean distance in ``"eucos"``.
+        The distance d is ``weight * euclidean + cosine``.
     translate
         The T of libMR's tail fits: the least distance of a tail is moved to it. The
         released code uses libMR, hence the default of 10000; None fits the distances as
@@ -96,14 +94,12 @@ class OpenMax(Detector):
     constraints = {
         "tail": COUNT,
         "alpha": COUNT,
-        "distance": OneOf("eucos", "euclidean", "cosine"),
         "weight": Number(low=0),
         "translate": Number(low=0, open_low=True, or_none=True),
     }
 
     tail: int = 20
     alpha: int = 10
-    distance: str = "eucos"
     weight: float = 1 / 200
     translate: float | None = 10_000.0
 
@@ -139,9 +135,8 @@ class OpenMax(Detector):
     def _laws(self, tails: Floats) -> tuple[Any, ...]:
         """Fit a distribution to the tail of each class: shapes, scales, locations."""
         is_member = tails > -math.inf
-        loc = np.zeros(len(tails))
-        if self.translate is not None:
-            loc = tails.min(axis=1, where=is_member, initial=math.inf) - self.translate
+        least = tails.min(axis=1, where=is_member, initial=math.inf)
+        loc = 0 * least if self.translate is None else least - self.translate
         z = np.where(is_member, tails - loc[:, None], 1.0)
         # Zeros are left out, unless all are: a step at the smallest distance.
         is_law = is_member & (z > _FLOOR)
@@ -153,12 +148,7 @@ class OpenMax(Detector):
 
         `lengths` are the products of their lengths.
         """
-        if self.distance == "euclidean":
-            return _xp.row_norms(rows - centres)
-        lengths = _xp.or_one(lengths)
-        cosine = 1 - _xp.row_dots(rows, centres) / lengths
-        if self.distance == "cosine":
-            return cosine
+        cosine = 1 - _xp.row_dots(rows, centres) / _xp.or_one(lengths)
         return self.weight * _xp.row_norms(rows - centres) + cosine
 
     def _revised(self, state: State, logits: Array) -> tuple[Array, Array]:

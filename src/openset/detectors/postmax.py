@@ -1,7 +1,7 @@
 """PostMax: the largest logit divided by the feature norm, as a tail probability."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ class PostMax(Detector):
               p(x) = 1 - \Bigl(1 + \xi \frac{\ell - \mu}{\sigma}\Bigr)^{-1/\xi}
 
     where :math:`(\mu, \sigma, \xi)` are fitted to :math:`\ell` of the correctly
-    classified training samples.
+    classified training samples, by maximum likelihood. (The paper's algorithm calls
+    SciPy, which often stops before the maximum. No decision depends on it.)
 
     The knownness is :math:`\ell` itself. The cdf is monotone, so it ranks samples in
     the same way, but with ties: it is 0 below every training sample, and 1 above the
@@ -37,10 +38,6 @@ class PostMax(Detector):
     ----------
     norm
         ``"l2"`` as published, ``"l1"``, or ``"none"`` for the largest logit itself.
-    method
-        ``"profile"``: the maximum of the likelihood. ``"scipy"``: what
-        ``scipy.stats.genpareto.fit`` returns, as in the paper's algorithm; slower by
-        two orders of magnitude and often not the maximum.
     only_correct
         Fit to correctly classified samples only. Without labels, all are used.
 
@@ -71,14 +68,9 @@ class PostMax(Detector):
     paper = "Cruz et al. 2024"
     score_scale = "logit / norm"
     casts_state = False
-    constraints = {
-        "norm": OneOf("l2", "l1", "none"),
-        "method": OneOf("profile", "scipy"),
-        "only_correct": FLAG,
-    }
+    constraints = {"norm": OneOf("l2", "l1", "none"), "only_correct": FLAG}
 
     norm: str = "l2"
-    method: str = "profile"
     only_correct: bool = True
 
     def __post_init__(self) -> None:
@@ -91,11 +83,8 @@ class PostMax(Detector):
         # The score has no state: score the training samples as usual.
         values, what = Fitted(detector=self, state={}).known(train), "samples"
         if self.only_correct and train.labels is not None:
-            top_class = np.argmax(train.logits, axis=1)
-            values, what = (
-                values[top_class == train.labels],
-                f"correctly classified {what}",
-            )
+            values = values[np.argmax(train.logits, axis=1) == train.labels]
+            what = f"correctly classified {what}"
         # In ReLU networks some features are all zero: their score is -inf, to which no
         # tail can be fitted.
         values = values[values > -math.inf]
@@ -104,9 +93,8 @@ class PostMax(Detector):
             remedy = "Fit on the training split the network was trained on"
             got = f"{values.size} of {len(train)}"
             _check.fail("PostMax.fit", what, rule, got, remedy)
-        law = fit_gpd(values, method=self.method)
-        names = ("shape", "loc", "scale", "loglik", "n")
-        return {name: np.array(getattr(law, name), dtype=float) for name in names}
+        law = asdict(fit_gpd(values))
+        return {name: np.array(value, dtype=float) for name, value in law.items()}
 
     def _over_norm(self, logits: Array, batch: Batch) -> Array:
         if self.norm == "none":

@@ -64,7 +64,7 @@ def _entropies(logits: Array) -> Array:
     gaps = logits - _xp.pick(logits, index)[:, None]
     # Not `<`: one sample of +inf makes the smallest gap NaN.
     if not _xp.is_numpy_array(gaps) or not gaps.min() >= -_MAX_GAP:
-        gaps = xp.maximum(gaps, xp.full_like(gaps[:1, :], -_MAX_GAP))
+        gaps = xp.clip(gaps, min=-_MAX_GAP)
     masses = xp.exp(gaps)
     weighted = xp.vecdot(gaps, masses, axis=-1)
     # The top class is left out of the sum, not subtracted from it.
@@ -140,7 +140,7 @@ class GEN(Detector):
             # Without the predicted class p <= 1/2: 1 - p rounds by 1e-7 at most, of
             # which the exponent leaves less, and log1p takes ten times as long.
             log_terms = self.gamma * (log_p + xp.log(1 - xp.exp(log_p)))
-            return xp.sum(_xp.exp_own(log_terms), axis=1)
+            return xp.sum(xp.exp(log_terms), axis=1)
 
         return -(first + _xp.by_rows(rest, batch.logits, energy, batch.top_class))
 
@@ -204,10 +204,9 @@ class KLM(Detector):
         xp = _xp.array_namespace(batch.logits)
 
         def closest(logits: Array, energy: Array) -> Array:
-            p = _xp.exp_own(logits - energy[:, None])
+            p = xp.exp(logits - energy[:, None])
             return xp.max(p @ state["typical"].T, axis=1)
 
         cross = _xp.by_rows(closest, batch.logits, batch.energy, size=_BLOCK_BYTES)
-        known = entropy(batch) + cross
         # A divergence is not negative; its rounding error may be.
-        return xp.minimum(known, xp.zeros_like(known))
+        return xp.clip(entropy(batch) + cross, max=0.0)

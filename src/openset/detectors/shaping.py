@@ -157,7 +157,7 @@ class VRA(_Shaped):
         kept, low = xp.minimum(features, state["high"]), state["low"]
         if self.below == "clip":
             return xp.maximum(kept, low)
-        return _xp.zero_own(kept, features < low)
+        return xp.where(features < low, 0.0, kept)
 
 
 def _some(train: Training) -> Any:

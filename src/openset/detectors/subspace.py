@@ -223,9 +223,8 @@ class PNML(Detector):
         def total(logits: Array, inside: Array) -> Array:
             log_p = logits - _xp.logsumexp(logits)[:, None]
             # kappa - 1 = -1 / (1 + g)
-            exponent = -log_p / (1 + inside)[:, None]
-            most = xp.full_like(exponent[:1, :], _MAX_EXPONENT)
-            ratio = -xp.expm1(log_p) * xp.exp(xp.minimum(exponent, most))
+            exponent = xp.clip(-log_p / (1 + inside)[:, None], max=_MAX_EXPONENT)
+            ratio = -xp.expm1(log_p) * xp.exp(exponent)
             return xp.sum(1 / (1 + ratio), axis=1)
 
         found = -xp.log(_xp.by_rows(total, logits, inside))

@@ -56,9 +56,7 @@ def slow_extreme(laws, cover):
 @pytest.mark.parametrize("block", [64, 1 << 20])
 @pytest.mark.parametrize(("tail", "cover"), [(10, 0.5), (75, 0.9), (75, 1.0)])
 def test_probabilities_are_those_of_the_definition(tail, cover, block, monkeypatch):
-    monkeypatch.setattr(
-        "openset.detectors.distances._BLOCK", block
-    )  # many blocks, or one
+    monkeypatch.setattr("openset.detectors.distances._BLOCK", block)  # many, or one
     fitted = EVM(tail=tail, cover=cover).fit(TRAIN)
     laws = slow_laws(TRAIN, tail, 0.5)
     extreme = [laws[i] for i in slow_extreme(laws, cover)]
@@ -85,10 +83,8 @@ def test_every_training_sample_is_covered():
 def test_samples_of_two_classes_in_one_place_are_no_extreme_vectors():
     features = np.array([[0.0], [5.0], [5.0], [9.0]]) + 1e6
     fitted = EVM().fit(Outputs(features=features, labels=[0, 0, 1, 1]))
-    assert sorted((fitted.state["vectors"] + fitted.state["centre"])[:, 0]) == [
-        1e6,
-        1e6 + 9,
-    ]
+    vectors = fitted.state["vectors"] + fitted.state["centre"]
+    assert sorted(vectors[:, 0]) == [1e6, 1e6 + 9]
     constant = Outputs(features=np.ones((4, 2)), labels=[0, 0, 1, 1])
     with pytest.raises(ValueError, match=r"EVM.fit: features must be different"):
         EVM().fit(constant)

@@ -44,16 +44,10 @@ def test_a_method_without_a_probability_says_so(outputs):
 
 def test_outputs_of_another_width_are_refused(outputs):
     fitted = KNN(k=3).fit(outputs)
-    narrow = Outputs(features=outputs.features[:, :5])
-    with pytest.raises(ValueError, match="must be 32, as in fit or calibration, got 5"):
-        fitted.known(narrow)
-    narrow = Outputs(logits=outputs.logits, features=narrow.features, labels=[0] * 50)
-    with pytest.raises(ValueError, match="must be 32, as in fit or calibration, got 5"):
-        fitted.score(narrow)
-    bare = Outputs(logits=outputs.logits, labels=outputs.labels)
+    narrow = replaced(outputs, features=outputs.features[:, :5])
     for call in (fitted.score, fitted.known):
-        with pytest.raises(ValueError, match=r"KNN\.score: outputs must have features"):
-            call(bare)
+        with pytest.raises(ValueError, match=r"must be 32, as in fit .*got 5"):
+            call(narrow)
 
 
 @pytest.mark.parametrize(
@@ -123,17 +117,11 @@ def test_logits_and_features_are_computed_in_the_wider_dtype():
     assert Batch(half).logits.dtype == np.float32
 
 
-@pytest.mark.parametrize("size", [0, -1, 2.5])
-def test_a_batch_size_below_one_is_refused(outputs, size):
-    fitted = MSP().fit(outputs)
-    with pytest.raises(ValueError, match="batch_size must be an integer >= 1"):
-        fitted.score(outputs, batch_size=size)
-    with pytest.raises(ValueError, match="batch_size must be an integer >= 1"):
-        fitted.known(outputs, batch_size=size)
-
-
 def test_labels_and_names_are_asked_for(outputs):
     cold, hot = Energy().fit(outputs), Energy(temperature=9.0).fit(outputs)
+    for size in (0, -1, 2.5):
+        with pytest.raises(ValueError, match="batch_size must be an integer >= 1"):
+            cold.known(outputs, batch_size=size)
     unlabelled = Outputs(logits=outputs.logits)
     assert_array_equal(cold.known(unlabelled), cold.score(outputs).known)
     with pytest.raises(ValueError, match="outputs must be labelled, got no labels"):
@@ -141,9 +129,8 @@ def test_labels_and_names_are_asked_for(outputs):
     with pytest.raises(ValueError, match="detectors of different names"):
         score_all([cold, hot], outputs)
     scores = score_all({"cold": cold, "hot": hot}, outputs)
-    assert list(scores) == ["cold", "hot"]
     assert (scores["hot"].known > scores["cold"].known).all()
-    alone = Outputs(features=outputs.features, labels=outputs.labels)
+    alone = replaced(outputs, logits=None)
     with pytest.raises(ValueError, match=r"KNN\.score: .*logits.* got features only"):
         KNN(k=3).fit(alone).score(alone)
 
@@ -195,11 +182,7 @@ def test_an_error_in_a_thread_is_raised_and_frees_the_cores(outputs):
         np.errstate(invalid="ignore"),  # holds in the threads, too
         pytest.raises(InvalidSamplesError) as error,
     ):
-        fitted.known(unchecked(outputs, logits), batch_size=5)
+        # as outputs that were changed after they were checked
+        fitted.known(replaced(outputs, logits=logits), batch_size=5)
     assert error.value.rows == (31,)
     assert not of_batches._busy.locked()
-
-
-def unchecked(outputs, logits):
-    """As outputs that were changed after they were checked."""
-    return replaced(outputs, logits=logits)

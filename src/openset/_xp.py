@@ -85,6 +85,8 @@ def pick(rows: Array, columns: Array) -> Array:
     """Return one entry of each row: ``rows[i, columns[i]]``."""
     if is_numpy_array(rows):
         return rows[np.arange(rows.shape[0]), columns]
+    if is_torch_array(rows):  # of any number of rows, in a traced graph
+        return rows.gather(1, columns[:, None])[:, 0]
     return array_namespace(rows).take_along_axis(rows, columns[:, None], axis=1)[:, 0]
 
 

@@ -146,7 +146,7 @@ def test_it_is_exported_as_a_graph(name, test, tmp_path):
 def test_facts_for_people_are_filled_in(name):
     kind = find(name)
     assert kind.name == name
-    assert "-" not in {kind.paper, kind.score_cost, kind.score_scale}
+    assert "-" not in {kind.paper, kind.costs[1], kind.score_scale}
 
 
 @everyone

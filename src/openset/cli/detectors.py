@@ -6,7 +6,6 @@ import openset
 from openset.cli.options import Json
 from openset.cli.terminal import print_json, say, table
 
-FACTS = ("score_scale", "fit_cost", "score_cost", "paper")
 INPUTS = {"logits": "L", "features": "F", "labels": "y", "head": "H"}
 
 
@@ -27,16 +26,20 @@ def command(as_json: Json = False) -> None:
         for need, letter in INPUTS.items():
             of = {"f": kind.fit_needs, "s": kind.score_needs}
             row[letter] = "".join(mark for mark, needs in of.items() if need in needs)
+        fit_cost, score_cost = kind.costs
         row |= {"score is": kind.score_scale}
-        rows.append(row | {"fit": kind.fit_cost, "score": kind.score_cost})
+        rows.append(row | {"fit": fit_cost, "score": score_cost})
         records.append(
             {
                 "name": name,
                 "options": openset.detectors.options(name),
                 "fit_needs": sorted(kind.fit_needs),
                 "score_needs": sorted(kind.score_needs),
+                "score_scale": kind.score_scale,
+                "fit_cost": fit_cost,
+                "score_cost": score_cost,
+                "paper": kind.paper,
             }
-            | {fact: getattr(kind, fact) for fact in FACTS}
         )
     if as_json:
         print_json(records)

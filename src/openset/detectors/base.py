@@ -49,8 +49,8 @@ class Detector(ABC):
     fit_needs, score_needs
         Inputs that fitting and scoring need: ``"logits"``, ``"features"``; fitting also
         ``"labels"`` and ``"head"``.
-    fit_cost, score_cost
-        Arithmetic per sample, as text.
+    costs
+        Arithmetic of fitting, and of scoring a sample, as text.
     paper
         Author and year.
     score_scale
@@ -70,16 +70,12 @@ class Detector(ABC):
     name: ClassVar[str]
     fit_needs: ClassVar[tuple[str, ...]] = ()
     score_needs: ClassVar[tuple[str, ...]] = ("logits",)
-    fit_cost: ClassVar[str] = "-"
-    score_cost: ClassVar[str] = "-"
+    costs: ClassVar[tuple[str, str]] = ("-", "-")
     paper: ClassVar[str] = "-"
     score_scale: ClassVar[str] = "-"
     constraints: ClassVar[Mapping[str, Any]] = {}
     casts_state: ClassVar[bool] = True
-    undefined: ClassVar[str] = (
-        "Look for infinite logits or features, and for inf - inf or 0/0 in a detector "
-        "of your own"
-    )
+    undefined: ClassVar[str] = "Look for infinite logits or features"
     rejects_by_argmax: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, register: bool = True, listed: bool = True) -> None:

@@ -50,7 +50,7 @@ class Combined(Detector, listed=False):
 
     fit_needs = ("logits", "features", "labels")
     score_needs = ("logits", "features")
-    fit_cost = score_cost = "sum of parts"
+    costs = ("sum of parts", "sum of parts")
     score_scale = "rank, in [0, 1]"
 
     parts: Any = ("msp", "postmax")

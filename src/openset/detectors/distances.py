@@ -44,7 +44,7 @@ class OSNN(Detector):
 
     fit_needs = ("features", "labels")
     score_needs = ("features",)
-    fit_cost = score_cost = "n d"
+    costs = ("n d", "n d")
     paper = "Mendes Júnior et al. 2017"
     score_scale = "-ratio, in [-1, 0]"
 
@@ -119,8 +119,7 @@ class NNO(Detector):
 
     fit_needs = ("features", "labels")
     score_needs = ("features",)
-    fit_cost = "n d"
-    score_cost = "C d"
+    costs = ("n d", "C d")
     paper = "Bendale & Boult 2015"
     score_scale = "1 - distance / radius"
     constraints = {

@@ -70,8 +70,7 @@ class EVM(Detector):
 
     fit_needs = ("features", "labels")
     score_needs = ("features",)
-    fit_cost = "n^2 d"
-    score_cost = "n_ev d"
+    costs = ("n^2 d", "n_ev d")
     paper = "Rudd et al. 2018"
     score_scale = "-log(-log p)"
     constraints = {

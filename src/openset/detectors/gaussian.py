@@ -62,8 +62,7 @@ class Mahalanobis(Detector):
 
     fit_needs = ("features", "labels")
     score_needs = ("features",)
-    fit_cost = "n d^2 + d^3"
-    score_cost = "d^2 + C d"
+    costs = ("n d^2 + d^3", "d^2 + C d")
     paper = "Lee et al. 2018; Mueller & Hein 2025"
     score_scale = "-distance^2"
     constraints = {"normalize": FLAG, "cutoff": Number(low=0, high=1, open_high=True)}
@@ -194,7 +193,7 @@ class RMDS(Mahalanobis):
     (array([-2.1154]), -2.1154)
     """
 
-    score_cost = "2 d^2 + C d"
+    costs = ("n d^2 + d^3", "2 d^2 + C d")
     paper = "Ren et al. 2021"
 
     def fit_state(self, train: Training) -> dict[str, Any]:
@@ -250,8 +249,7 @@ class GMM(Detector):
 
     fit_needs = ("features", "labels")
     score_needs = ("features",)
-    fit_cost = "n d^2 + C d^3"
-    score_cost = "C d^2"
+    costs = ("n d^2 + C d^3", "C d^2")
     paper = "classical"
     score_scale = "log density"
     # Less than 1e-9 may be lost in the rounding errors of a singular covariance.

@@ -47,7 +47,7 @@ class MSP(Detector):
     array([2. , 0.5])
     """
 
-    score_cost = "C"
+    costs = ("-", "C")
     paper = "Hendrycks & Gimpel 2017"
     score_scale = "log-odds"
     constraints = {"temperature": POSITIVE}
@@ -132,8 +132,7 @@ class Temperature(Detector):
     """
 
     fit_needs = ("logits", "labels")
-    fit_cost = "n C"
-    score_cost = "C"
+    costs = ("n C", "C")
     paper = "Guo et al. 2017"
     score_scale = "log-odds"
     casts_state = False
@@ -192,7 +191,7 @@ class MaxLogit(Detector):
     array([2., 1.])
     """
 
-    score_cost = "C"
+    costs = ("-", "C")
     paper = "Hendrycks et al. 2022"
     score_scale = "logit"
 
@@ -229,7 +228,7 @@ class Energy(Detector):
     array([2.6931])
     """
 
-    score_cost = "C"
+    costs = ("-", "C")
     paper = "Liu et al. 2020"
     score_scale = "energy"
     constraints = {"temperature": POSITIVE}

@@ -116,7 +116,7 @@ class KNN(_Nearest):
     """
 
     fit_needs = score_needs = ("features",)
-    fit_cost = score_cost = "n d"
+    costs = ("n d", "n d")
     paper = "Sun et al. 2022"
     score_scale = "-distance"
 
@@ -172,8 +172,7 @@ class NNGuide(_Nearest):
     """
 
     fit_needs = score_needs = ("logits", "features")
-    fit_cost = "n (C + d)"
-    score_cost = "C + n d"
+    costs = ("n (C + d)", "C + n d")
     paper = "Park et al. 2023"
     score_scale = "energy^2"
 
@@ -230,7 +229,7 @@ class Relation(_Bank):
     """
 
     fit_needs = score_needs = ("logits", "features")
-    fit_cost = score_cost = "n (C + d)"
+    costs = ("n (C + d)", "n (C + d)")
     paper = "Kim et al. 2023"
     score_scale = "similarity, in [0, 1]"
     constraints = {

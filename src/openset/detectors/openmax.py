@@ -83,8 +83,7 @@ class OpenMax(Detector):
     """
 
     fit_needs = ("logits", "labels")
-    fit_cost = "n C"
-    score_cost = "alpha C"
+    costs = ("n C", "alpha C")
     paper = "Bendale & Boult 2016"
     score_scale = "log-odds"
     # In float64: the distributions are so steep that rounding of a float32 cosine

@@ -55,7 +55,7 @@ class GradNorm(Detector):
     """
 
     score_needs = ("logits", "features")
-    score_cost = "C + d"
+    costs = ("-", "C + d")
     paper = "Huang et al. 2021"
     score_scale = "norm"
     constraints = {"temperature": POSITIVE}
@@ -110,8 +110,7 @@ class NCI(Detector):
 
     fit_needs = ("features", "head")
     score_needs = ("logits", "features")
-    fit_cost = "n d"
-    score_cost = "C + d"
+    costs = ("n d", "C + d")
     paper = "Liu & Qin 2025"
     score_scale = "cosine + norm"
     constraints = {"alpha": Number(low=0)}
@@ -171,8 +170,7 @@ class FDBD(Detector):
 
     fit_needs = ("features", "head")
     score_needs = ("logits", "features")
-    fit_cost = "n d + C^2 d"
-    score_cost = "C + d"
+    costs = ("n d + C^2 d", "C + d")
     paper = "Liu & Qin 2024"
     score_scale = "distance ratio"
     constraints = {"origin": OneOf("mean", "zero")}
@@ -247,8 +245,7 @@ class SHE(Detector):
 
     fit_needs = ("logits", "features", "labels")
     score_needs = ("logits", "features")
-    fit_cost = "n d"
-    score_cost = "C + d"
+    costs = ("n d", "C + d")
     paper = "Zhang et al. 2023"
     score_scale = "product"
 
@@ -320,8 +317,7 @@ class CORE(Detector):
 
     fit_needs = ("logits", "features", "labels", "head")
     score_needs = ("logits", "features")
-    fit_cost = "n (C + d)"
-    score_cost = "C + d"
+    costs = ("n (C + d)", "C + d")
     paper = "Yang et al. 2026"
     score_scale = "sum of 2 z-scores"
     # Float64 for float32 outputs, too: the cosines of a class hardly differ.

@@ -63,8 +63,7 @@ class PostMax(Detector):
     """
 
     fit_needs = score_needs = ("logits", "features")
-    fit_cost = "n (C + d)"
-    score_cost = "C + d"
+    costs = ("n (C + d)", "C + d")
     paper = "Cruz et al. 2024"
     score_scale = "logit / norm"
     casts_state = False

@@ -44,7 +44,7 @@ class Entropy(Detector):
     array([-0.6931])
     """
 
-    score_cost = "C"
+    costs = ("-", "C")
     paper = "Shannon 1948"
     score_scale = "-entropy"
 
@@ -106,7 +106,7 @@ class GEN(Detector):
     array([-1.])
     """
 
-    score_cost = "C + M log M"
+    costs = ("-", "C + M log M")
     paper = "Liu et al. 2023"
     score_scale = "-entropy"
     constraints = {"gamma": POSITIVE, "top": COUNT}
@@ -180,8 +180,7 @@ class KLM(Detector):
     """
 
     fit_needs = ("logits",)
-    fit_cost = "n C"
-    score_cost = "C^2"
+    costs = ("n C", "C^2")
     paper = "Hendrycks et al. 2022"
     score_scale = "-divergence"
 

@@ -22,7 +22,7 @@ class _Scaled(Detector):
     """Energy of logits that are scaled, but for a bias, by a factor of the features."""
 
     score_needs = ("logits", "features")
-    score_cost = "C + d"
+    costs = ("-", "C + d")
     score_scale = "energy"
 
     def _factor(self, features: Array) -> Array:

@@ -27,8 +27,7 @@ class _Shaped(Detector):
 
     fit_needs: ClassVar[tuple[str, ...]] = ("features", "head")
     score_needs = ("features",)
-    fit_cost = "n d"
-    score_cost = "C d"
+    costs = ("n d", "C d")
     score_scale = "energy"
 
     def fit_state(self, train: Training) -> dict[str, Any]:
@@ -214,7 +213,7 @@ class ASH(_Shaped):
     """
 
     fit_needs = ("head",)
-    fit_cost = "-"
+    costs = ("-", "C d")
     paper = "Djurisic et al. 2023"
     undefined = NOT_NEGATIVE
     constraints = {"variant": OneOf("s", "p", "b"), "percentile": PERCENT, "relu": FLAG}
@@ -279,7 +278,7 @@ class DICE(_Shaped):
     array([6.5])
     """
 
-    fit_cost = "n d + C d"
+    costs = ("n d + C d", "C d")
     paper = "Sun & Li 2022"
     constraints = {"percentile": PERCENT}
 

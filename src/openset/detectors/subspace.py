@@ -52,8 +52,7 @@ class Residual(Detector):
 
     fit_needs: ClassVar[tuple[str, ...]] = ("features", "head")
     score_needs: ClassVar[tuple[str, ...]] = ("features",)
-    fit_cost = "n d^2 + d^3"
-    score_cost = "d (d - dim)"
+    costs = ("n d^2 + d^3", "d (d - dim)")
     paper = "Wang et al. 2022"
     score_scale = "-distance"
     constraints = {"dim": Number(low=1, integer=True, or_none=True)}
@@ -141,7 +140,7 @@ class ViM(Residual):
 
     fit_needs = ("logits", "features", "head")
     score_needs = ("logits", "features")
-    score_cost = "C + d (d - dim)"
+    costs = ("n d^2 + d^3", "C + d (d - dim)")
     score_scale = "energy - distance"
 
     def fit_state(self, train: Training) -> dict[str, Any]:
@@ -197,8 +196,7 @@ class PNML(Detector):
 
     fit_needs = ("features", "head")
     score_needs = ("features",)
-    fit_cost = "n d^2 + d^3"
-    score_cost = "d^2 + C d"
+    costs = ("n d^2 + d^3", "d^2 + C d")
     paper = "Bibas et al. 2021"
     score_scale = "-regret, in [-1, 0]"
     constraints = {"cutoff": Number(low=0, high=1, open_high=True)}

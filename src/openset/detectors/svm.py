@@ -78,8 +78,7 @@ class PISVM(Detector):
 
     fit_needs = ("features", "labels")
     score_needs = ("features",)
-    fit_cost = "C n^2 d"
-    score_cost = "n_sv (d + C)"
+    costs = ("C n^2 d", "n_sv (d + C)")
     paper = "Jain et al. 2014"
     score_scale = "log(-log(1 - p))"
     # In float64: the distributions are steep, and float32 kernels would leave them four

@@ -75,8 +75,7 @@ class WeiPer(Detector):
 
     fit_needs = ("features", "head")
     score_needs = ("features",)
-    fit_cost = "n r C d"
-    score_cost = "r C d"
+    costs = ("n r C d", "r C d")
     paper = "Granz et al. 2024"
     score_scale = "p - divergence"
     casts_state = False

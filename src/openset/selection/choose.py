@@ -95,25 +95,23 @@ def suitable(train: Outputs | None) -> Suitable:
     recipes = {name: make(name) for name in dict.fromkeys((*SIMPLE, *MEMBERS))}
     if train is not None:
         need_outputs("selection.suitable", "train", train)
-    lacks = {
-        name: ("training outputs",) * one.learns
-        if train is None
-        else one.missing_from(train)
-        for name, one in recipes.items()
-    }
-    names = tuple(name for name in recipes if not lacks[name])
+    lacking: dict[str, list[str]] = {}  # names, by what they lack first
+    for name, one in recipes.items():
+        lacks = ["training outputs"] * one.learns
+        lacks = lacks if train is None else list(one.missing_from(train))
+        what = "".join(lacks[:1]).replace("head", "the weights of the last layer")
+        lacking.setdefault(what, []).append(name)
+    names = lacking.pop("", [])
     if not names:
         rule, remedy = "with logits, or features and labels", "Name a detector instead"
         _check.fail("selection.suitable", "train", rule, train, remedy)
-    reasons = []
-    for first in dict.fromkeys(what[0] for what in lacks.values() if what):
-        them = [name for name, what in lacks.items() if what[:1] == (first,)]
-        what = "the weights of the last layer" if first == "head" else first
-        reasons.append(f"{_listed(them)} need{'s' * (len(them) == 1)} {what}")
-    start = f"{_listed(names)}{' alone' * (len(names) == 1)}"
-    if not reasons:
-        return Suitable(names, f"{start}, which use different information")
-    return Suitable(names, f"{start}: {'; '.join(reasons)}")
+    reasons = [
+        f"{_listed(them)} need{'s' * (len(them) == 1)} {what}"
+        for what, them in lacking.items()
+    ]
+    why = f": {'; '.join(reasons)}" if reasons else ", which use different information"
+    alone = " alone" * (len(names) == 1)
+    return Suitable(tuple(names), f"{_listed(names)}{alone}{why}")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -269,9 +267,8 @@ class _Column:
         n = ordered.size
         levels = np.linspace(0, n - 1, min(n, _LEVELS)).round().astype(int)
         values = np.append(ordered[np.unique(levels)], np.inf)
-        parts = [
-            np.sort(self.unknown[place == kind]) for kind in range(int(place.max()) + 1)
-        ]
+        each = range(int(place.max()) + 1)
+        parts = [np.sort(self.unknown[place == kind]) for kind in each]
         return _Rates(
             ccr=(right.size - np.searchsorted(right, values)) / n,
             urr=np.stack([np.searchsorted(x, values) / x.size for x in parts]),

@@ -88,20 +88,16 @@ def need_use_of_logits(
     parts = detector.recipes or (detector,)
     if any("logits" in one.score_needs for one in parts):
         return
-    if isinstance(surrogate, Outputs):
-        names = () if surrogate.groups is None else surrogate.groups
-        is_left_out = f"{SYNTHETIC_PREFIX}left-out" in names
-    else:
+    if isinstance(surrogate, str):
         is_left_out = surrogate == "left-out"
+    else:
+        kinds = () if surrogate.groups is None else surrogate.groups
+        is_left_out = f"{SYNTHETIC_PREFIX}left-out" in kinds
     if is_left_out:
-        _check.fail(
-            caller,
-            "surrogate",
-            f"unknowns that {detector.name} can tell from known samples",
-            "left-out ones, whose features are those of known samples, and it sees "
-            "only features",
-            "Use 'mixup', or outputs of real unknowns",
-        )
+        rule = f"unknowns that {detector.name} can tell from known samples"
+        got = "left-out ones: it sees only features, which are those of known samples"
+        remedy = "Use 'mixup', or outputs of real unknowns"
+        _check.fail(caller, "surrogate", rule, got, remedy)
 
 
 def leave_classes_out(
@@ -159,10 +155,7 @@ def leave_classes_out(
 
 
 def _left_out_in_turn(
-    detector: "Detector",
-    train: Any,
-    known: Any,
-    parts: Sequence[NDArray[np.int64]],
+    detector: "Detector", train: Any, known: Any, parts: Sequence[NDArray[np.int64]]
 ) -> Scores:
     """Score samples with their classes left out, and in another fold as known."""
     scored = []
@@ -199,13 +192,12 @@ def mean_rank(
 
 def _known_part(caller: str, outputs: Outputs) -> Outputs:
     need_outputs(caller, "known", outputs)
-    labels = outputs.labels
-    if labels is None or not (labels != UNKNOWN).any():
+    is_known = np.asarray(outputs.labels) != UNKNOWN
+    if outputs.labels is None or not is_known.any():
         rule = "labelled, with samples of known classes"
-        return _check.fail(caller, "known", rule, repr(outputs))
+        _check.fail(caller, "known", rule, repr(outputs))
     outputs = outputs.to("numpy")
-    is_whole = labels.min() != UNKNOWN
-    return outputs if is_whole else outputs.take(labels != UNKNOWN)
+    return outputs if is_known.all() else outputs.take(is_known)
 
 
 def _mixup(

@@ -88,7 +88,7 @@ def test_the_score_equations_hold(kind, n):
 def test_scale_and_location_of_the_samples_carry_over(kind, n, factor, offset, seed):
     x = draw(kind, n, seed)
     one, other = fit_gpd(x), fit_gpd(factor * x + offset)
-    assert other.at_bound == one.at_bound
+    assert (other.shape == -1) == (one.shape == -1)
     # Adding the offset rounds the samples themselves.
     lost = 1e-9 * (1 + abs(offset) / (factor * np.ptp(x)))
     assert other.shape == pytest.approx(one.shape, abs=1e-5 + 1e3 * lost)
@@ -103,7 +103,7 @@ def test_the_higher_of_two_maxima_of_many_samples_is_found():
     few = few[few < 9.9]
     x = np.r_[few, np.linspace(9.9, 10, 40_000 - few.size)]
     law = fit_gpd(x)
-    assert not law.at_bound
+    assert law.shape > -1
     assert law.loglik > log_likelihood(x, -1.0, x.min(), np.ptp(x)) + 9000
 
 
@@ -127,8 +127,6 @@ def test_the_functions_are_scipys(shape):
 def test_evenly_spread_samples_have_the_uniform_law_at_the_bound():
     law = fit_gpd(np.linspace(3, 7, 50))
     assert law == GPD(shape=-1.0, loc=3.0, scale=4.0, loglik=-50 * math.log(4), n=50)
-    assert law.at_bound
-    assert law.endpoint == 7
 
 
 @pytest.mark.parametrize(

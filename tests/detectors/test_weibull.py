@@ -89,17 +89,3 @@ def test_the_exponent_orders_what_the_cdf_rounds_together():
     assert weibull_cdf(log_exponent(far, 8.0, 1.0)).tolist() == [1.0, 1.0]
     np.testing.assert_allclose(log_exponent(far, 8.0, 1.0), 8 * np.log(far))
     assert log_exponent(np.array([0.0]), 8.0, 1.0) == -math.inf
-
-
-@pytest.mark.parametrize(
-    ("z", "is_member"),
-    [
-        ([1.0, 2.0], None),
-        ([[1.0, 0.0]], None),
-        ([[1.0, np.nan]], None),
-        ([[1.0, 2.0], [1.0, 2.0]], [[True, True], [False, False]]),
-    ],
-)
-def test_bad_rows_are_refused(z, is_member):
-    with pytest.raises((ValueError, IndexError)):
-        fit_weibull_rows(z, is_member=is_member)

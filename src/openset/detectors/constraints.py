@@ -39,15 +39,10 @@ class Number:
         if self.integer:
             _check.integer(caller, name, value, low=int(self.low))
             return
-        _check.number(
-            caller,
-            name,
-            value,
-            low=self.low,
-            high=self.high,
-            open_low=self.open_low or self.low == -inf,
-            open_high=self.open_high or self.high == inf,
-        )
+        ends: Any = {"low": self.low, "high": self.high}
+        ends["open_low"] = self.open_low or self.low == -inf
+        ends["open_high"] = self.open_high or self.high == inf
+        _check.number(caller, name, value, **ends)
 
     def bad(self) -> tuple[Any, ...]:
         """Return some values that are not allowed, for tests."""

@@ -56,8 +56,6 @@ class GPD:
     Examples
     --------
     >>> law = GPD(shape=-0.5, loc=1.0, scale=2.0)
-    >>> law.endpoint
-    5.0
     >>> law.cdf([0.0, 1.0, 3.0, 5.0])  # at 3: 1 - (1 - 0.5)^2
     array([0.  , 0.  , 0.75, 1.  ])
     """
@@ -67,16 +65,6 @@ class GPD:
     scale: float
     loglik: float = math.nan
     n: int = 0
-
-    @property
-    def at_bound(self) -> bool:
-        """Whether the fit is at shape -1, beyond which the likelihood is unbounded."""
-        return self.shape == -1
-
-    @property
-    def endpoint(self) -> float:
-        """Right end of the support."""
-        return self.loc - self.scale / self.shape if self.shape < 0 else math.inf
 
     def logsf(self, x: Array) -> Array:
         """Return ``log(1 - cdf)``, which is precise where the cdf rounds to 1."""
@@ -114,11 +102,10 @@ def fit_gpd(x: Array) -> GPD:
     maximum (there can be several), Brent's method refines it.
 
     The likelihood is unbounded in two regions, which are excluded. For :math:`\xi < -1`
-    it grows without bound at the largest sample: shapes are limited to at least -1, and
-    `at_bound` is set if the fit is at this bound. For :math:`\sigma \to 0` it grows
-    through the samples that *equal* the minimum, once :math:`\xi > (n - n_{\min}) /
-    n_{\min}`: the fit is the local maximum below this shape; samples without one (very
-    many ties at the minimum) raise an error.
+    it grows without bound at the largest sample: shapes are limited to at least -1. For
+    :math:`\sigma \to 0` it grows through the samples that *equal* the minimum, once
+    :math:`\xi > (n - n_{\min}) / n_{\min}`: the fit is the local maximum below this
+    shape; samples without one (very many ties at the minimum) raise an error.
 
     Parameters
     ----------

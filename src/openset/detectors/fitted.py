@@ -83,25 +83,19 @@ class Fitted:
             self._states[key] = self.detector.prepare_state(state, dtype)
         return self._states[key]
 
-    def probability(
-        self, outputs: Outputs, *, batch_size: int | None = None
-    ) -> NDArray[Any]:
+    def probability(self, outputs: Outputs) -> NDArray[Any]:
         """Return the probability of being known, for methods that define one."""
-        return self._run("probability_batch", outputs, batch_size)
+        return self._run("probability_batch", outputs)
 
-    def class_probabilities(
-        self, outputs: Outputs, *, batch_size: int | None = None
-    ) -> NDArray[Any]:
+    def class_probabilities(self, outputs: Outputs) -> NDArray[Any]:
         """Return the probability of each class, for methods that define them.
 
         Shape (n, C), or (n, C + 1) for methods with a class of unknowns: it comes last,
         so that the label -1 of unknowns indexes it.
         """
-        return self._run("class_probabilities_batch", outputs, batch_size)
+        return self._run("class_probabilities_batch", outputs)
 
-    def _run(
-        self, method: str, outputs: Outputs, batch_size: int | None
-    ) -> NDArray[Any]:
+    def _run(self, method: str, outputs: Outputs, batch_size: Any = None) -> Any:
         self.check_outputs(outputs)
         state = self.prepared(first(outputs), working_dtype(outputs))
         parts = in_batches(lambda b: self._of(method, state, b), outputs, batch_size)
@@ -114,10 +108,10 @@ class Fitted:
             what = method.removesuffix("_batch").replace("_", " ")
             msg = f"{name.__name__}: defines no {what}"
             raise TypeError(msg)
-        shape, n_axes = getattr(values, "shape", None), 1 + method.startswith("class")
-        if shape is None or shape[0] != len(batch) or len(shape) != n_axes:
+        shape, n_axes = getattr(values, "shape", ()), 1 + method.startswith("class")
+        if tuple(shape[:1]) != (len(batch),) or len(shape) != n_axes:
             rule = f"an array of one number per sample, shape ({len(batch)},)"
-            got = type(values).__name__ if shape is None else f"shape {tuple(shape)}"
+            got = f"{type(values).__name__} of shape {tuple(shape)}"
             _check.fail(name.__name__, f"the result of {method}", rule, got)
         return values
 

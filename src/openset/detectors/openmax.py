@@ -12,7 +12,7 @@ from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import add_by_group, fit_batches
 from openset.detectors.constraints import COUNT, Number
-from openset.detectors.weibull import fit_weibull_rows, log_exponent, weibull_cdf
+from openset.detectors.weibull import exp, fit_weibull_rows, log_exponent, weibull_cdf
 
 MIN_SAMPLES = 3
 """A class with fewer correctly classified samples is not revised."""
@@ -184,10 +184,7 @@ class OpenMax(Detector):
         return _xp.by_rows(one, batch.logits, size=_BLOCK_BYTES)
 
     def probability_batch(self, state: State, batch: Batch) -> Array:
-        odds = self.score_batch(state, batch)
-        xp = _xp.array_namespace(odds)
-        small = xp.exp(-xp.abs(odds))  # never overflows
-        return xp.where(odds >= 0, 1 / (1 + small), small / (1 + small))
+        return 1 / (1 + exp(-self.score_batch(state, batch)))
 
     def class_probabilities_batch(self, state: State, batch: Batch) -> Array:
         def one(logits: Array) -> Array:

@@ -60,11 +60,10 @@ class Residual(Detector):
     dim: int | None = None
 
     def fit_state(self, train: Training) -> dict[str, Any]:
-        origin, residual, _ = self._space(train)
-        return {"origin": origin, "residual": residual}
+        return self._space(train)[0]
 
     def _space(self, train: Training) -> tuple[Any, ...]:
-        """Return the origin, the directions, and the mean length outside."""
+        """Return the origin and the directions, and the mean length outside."""
         caller = f"{type(self).__name__}.fit"
         last = {name: one.astype(float) for name, one in head(train).items()}
         width, dim = last["weight"].shape[1], self.dim
@@ -83,14 +82,12 @@ class Residual(Detector):
         # eigh sorts ascending: the residual space comes first.
         residual = np.linalg.eigh(second)[1][:, : width - dim]
         state = in_dtype({"origin": origin, "residual": residual}, working_dtype(train))
-        total = 0.0
-        for batch in fit_batches(train):
-            total += _outside(state, batch).sum(dtype=float)
-        length = total / len(train)
+        lengths = (_outside(state, b).sum(dtype=float) for b in fit_batches(train))
+        length = sum(lengths) / len(train)
         if length <= _NO_RESIDUAL * np.trace(second) ** 0.5:
             rule, remedy = f"spread over more than {dim} dimensions", "Lower dim"
             _check.fail(caller, "features", rule, "no residual", remedy)
-        return origin, residual, length
+        return {"origin": origin, "residual": residual}, length
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         return -_outside(state, batch)
@@ -144,7 +141,7 @@ class ViM(Residual):
     score_scale = "energy - distance"
 
     def fit_state(self, train: Training) -> dict[str, Any]:
-        origin, residual, length = self._space(train)
+        state, length = self._space(train)
         total = sum(batch.top_logit.sum(dtype=float) for batch in fit_batches(train))
         if total <= 0:
             remedy = "Without positive logits the residual has nothing to match"
@@ -152,7 +149,7 @@ class ViM(Residual):
             _check.fail("ViM.fit", "largest logits", rule, got, remedy)
         # alpha scales the directions, so that one product gives the virtual logit.
         alpha = total / len(train) / length
-        return {"origin": origin, "residual": residual * alpha}
+        return {**state, "residual": state["residual"] * alpha}
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         return batch.energy - _outside(state, batch)

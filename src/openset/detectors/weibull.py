@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, _xp
+from openset import _xp
 from openset._types import Array
 
 Floats = NDArray[np.float64]
@@ -86,11 +86,7 @@ def fit_weibull_rows(z: Any, *, is_member: Any = None) -> tuple[Floats, Floats]:
     array([3.462,   inf])
     """
     values = np.asarray(z, dtype=float)
-    member = np.ones(values.shape, bool) if is_member is None else np.asarray(is_member)
-    usable = np.isfinite(values) & (values > 0)
-    if values.ndim != 2 or not member.any(axis=1).all() or not usable[member].all():
-        rule, got = "positive and finite, some in every row", f"shape {values.shape}"
-        _check.fail("fit_weibull_rows", "z", rule, got)
+    member = np.ones(values.shape, bool) if is_member is None else is_member
     count = np.count_nonzero(member, axis=1)
     top = np.max(values, axis=1, where=member, initial=0.0)
     # Logarithms relative to the largest value. Above half of it the difference is

@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from openset import Outputs, Rejector
 from openset.detectors import find, make, score_all
 from openset.detectors.base import REGISTRY
+from openset.outputs import replaced
 from openset.testing import check_detector, in_library
 from openset.testing import example_outputs as split
 
@@ -173,19 +174,9 @@ def test_random_choices_are_the_same_every_time_unless_a_seed_is_given():
     assert set(seeds.values()) == {0}
 
 
-def changed(outputs, *, logits=None, features=None):
-    return Outputs(
-        logits=outputs.logits if logits is None else logits,
-        features=outputs.features if features is None else features,
-        labels=outputs.labels,
-        weight=outputs.weight,
-        bias=outputs.bias,
-    )
-
-
 @declared("shift")
 def test_adding_a_number_to_a_samples_logits_changes_nothing(name, train, test, rng):
-    shifted = changed(test, logits=test.logits + rng.normal(size=(len(test), 1)))
+    shifted = replaced(test, logits=test.logits + rng.normal(size=(len(test), 1)))
     fitted = fitted_on(name, train)
     close(fitted.score(shifted).known, fitted.score(test).known, 1e-9)
 
@@ -193,7 +184,7 @@ def test_adding_a_number_to_a_samples_logits_changes_nothing(name, train, test, 
 @declared("order")
 def test_multiplying_all_logits_keeps_the_ranking(name, train, test):
     before = fitted_on(name, train).score(test).known
-    scaled = [changed(part, logits=part.logits * 2) for part in (train, test)]
+    scaled = [replaced(part, logits=part.logits * 2) for part in (train, test)]
     after = fitted_on(name, scaled[0]).score(scaled[1]).known
     assert_array_equal(np.argsort(after), np.argsort(before))
 
@@ -201,7 +192,7 @@ def test_multiplying_all_logits_keeps_the_ranking(name, train, test):
 @declared("stretch")
 def test_multiplying_all_features_changes_nothing(name, train, test):
     before = fitted_on(name, train).score(test).known
-    scaled = [changed(part, features=part.features * 8) for part in (train, test)]
+    scaled = [replaced(part, features=part.features * 8) for part in (train, test)]
     close(fitted_on(name, scaled[0]).score(scaled[1]).known, before, 1e-8)
 
 
@@ -209,7 +200,7 @@ def test_multiplying_all_features_changes_nothing(name, train, test):
 def test_turning_all_features_changes_nothing(name, train, test, rng):
     turn, _ = np.linalg.qr(rng.normal(size=(train.features.shape[1],) * 2))
     before = fitted_on(name, train).score(test).known
-    turned = [changed(part, features=part.features @ turn) for part in (train, test)]
+    turned = [replaced(part, features=part.features @ turn) for part in (train, test)]
     close(fitted_on(name, turned[0]).score(turned[1]).known, before, 1e-8)
 
 
@@ -253,26 +244,22 @@ def small(n=60, n_classes=3, width=6, *, seed=0, labels=None):
     centre = np.eye(max(n_classes, width))[:n_classes, :width] * 4
     features = centre[labels] + rng.uniform(0.1, 1.0, size=(n, width))
     weight = centre + rng.uniform(0.0, 0.5, size=(n_classes, width))
-    bias = rng.uniform(0.5, 1.0, size=n_classes)
-    logits = features @ weight.T + bias
-    return Outputs(
-        logits=logits, features=features, labels=labels, weight=weight, bias=bias
-    )
+    head = {"weight": weight, "bias": rng.uniform(0.5, 1.0, size=n_classes)}
+    logits = features @ weight.T + head["bias"]
+    return Outputs(logits=logits, features=features, labels=labels, **head)
+
+
+def with_features(outputs, features):
+    logits = features @ outputs.weight.T + outputs.bias
+    return replaced(outputs, features=features, logits=logits)
 
 
 def constant():
-    outputs = small()
-    features = np.full_like(outputs.features, 0.7)
-    return changed(
-        outputs, features=features, logits=features @ outputs.weight.T + outputs.bias
-    )
+    return with_features(small(), np.full((60, 6), 0.7))
 
 
 def with_zero_vector(outputs):
-    features = np.array(outputs.features)
-    features[0] = 0
-    logits = features @ outputs.weight.T + outputs.bias
-    return changed(outputs, features=features, logits=logits)
+    return with_features(outputs, outputs.features * (np.arange(60) > 0)[:, None])
 
 
 ONE_CLASS = small(n_classes=1)

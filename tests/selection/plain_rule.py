@@ -64,20 +64,10 @@ def decide(known, right, unknown):
     best, gained = "consensus", 0.0
     left_out = {}
     if len(unknown) > 1:
-        left_out = {
-            d: np.array(
-                [
-                    osa_at(
-                        columns[d],
-                        right,
-                        kinds[d][k],
-                        cut_of(d, [j for j in every if j != k]),
-                    )
-                    for k in every
-                ]
-            )
-            for d in columns
-        }
+        for d, column in columns.items():
+            cuts = [cut_of(d, [j for j in every if j != k]) for k in every]
+            osa = [osa_at(column, right, kinds[d][k], cuts[k]) for k in every]
+            left_out[d] = np.array(osa)
         for d in known:
             gain = left_out[d] - left_out["consensus"]
             is_able = d in SIMPLE or gain.min() > 0.02

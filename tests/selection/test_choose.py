@@ -1,6 +1,7 @@
 """The choice of a detector: the rule in plain loops, and what it promises."""
 
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -22,19 +23,12 @@ PARTS = {
 }
 
 
-class Column(Detector):
+@dataclass(frozen=True, kw_only=True)
+class Column(Detector, register=False):
     """Knownness is one column of the features: what it is worth is up to the data."""
 
-    name = "column"
     score_needs = ("features",)
     place: int = 0
-
-    def __init__(self, place):
-        object.__setattr__(self, "place", place)
-
-    def params(self):
-        """Return the place."""
-        return {"place": self.place}
 
     def score_batch(self, state, batch):  # noqa: D102
         return batch.features[:, self.place]
@@ -85,11 +79,9 @@ def test_the_rule_is_what_it_says_in_plain_loops(seed, monkeypatch):
     choice = selection.choose(fitted, known=known, surrogate=surrogate)
     columns = dict(zip(names, known.features.T, strict=False))
     right = known.logits.argmax(axis=1) == known.labels
+    of_kinds = {k: surrogate.features[surrogate.groups == k].T for k in kinds}
     unknown = {
-        kind: dict(
-            zip(names, surrogate.features[surrogate.groups == kind].T, strict=False)
-        )
-        for kind in kinds
+        kind: dict(zip(names, rows, strict=False)) for kind, rows in of_kinds.items()
     }
     best, members, left_out, ccr, urr = plain_rule.decide(columns, right, unknown)
     expected = best if best != CONSENSUS or len(members) > 1 else members[0]
@@ -113,11 +105,7 @@ def test_the_rule_is_what_it_says_in_plain_loops(seed, monkeypatch):
     [
         ({"a": (0, 9)}, "first", "It is the default: results on one kind"),
         ({"a": (0, 9), "b": (0, 7)}, "second", "It gains more than two points"),
-        (
-            {"a": (2, 9), "b": (2, 9), "c": (2, 0)},
-            "first",
-            "It is the default: no other",
-        ),
+        ({"a": (2, 9), "b": (2, 9), "c": (2, 0)}, "first", "It is the default: no oth"),
     ],
 )
 def test_a_detector_must_be_better_on_every_kind(shifts, chosen, reason):
@@ -133,10 +121,7 @@ def test_a_detector_must_be_better_on_every_kind(shifts, chosen, reason):
     # The order of samples changes nothing; synthetic ones are no kind beside others.
     order = np.random.default_rng(3).permutation(len(surrogate))
     made_up = replaced(surrogate, groups=np.full(len(surrogate), "synthetic:mixup"))
-    for other in (
-        surrogate.take(order),
-        Outputs.concat([surrogate, made_up]),
-    ):
+    for other in (surrogate.take(order), Outputs.concat([surrogate, made_up])):
         again = selection.choose(fitted, known=known, surrogate=other)
         assert list(again.ranking) == list(choice.ranking)
 
@@ -157,14 +142,8 @@ def network(n=240):
     def part(labels, shift, groups=None):
         centre = np.where(labels[:, None] >= 0, 3 * np.eye(6, 16)[labels], shift)
         features = np.abs(centre + rng.normal(size=(labels.size, 16)))
-        head = {"weight": weight, "bias": np.zeros(6)}
-        return Outputs(
-            logits=features @ weight.T,
-            features=features,
-            labels=labels,
-            groups=groups,
-            **head,
-        )
+        arrays = {"features": features, "logits": features @ weight.T}
+        return Outputs(**arrays, labels=labels, groups=groups)
 
     train, known = (part(np.arange(n) % 6, 0.0) for _ in range(2))
     kinds = [
@@ -182,10 +161,9 @@ def test_the_consensus_is_calibrated_saved_and_loaded(tmp_path):
     assert choice.name == CONSENSUS
     assert choice.weights == dict.fromkeys(["msp", "rmds", "osnn"], 1 / 3)
     # The combination of ranks is the mean share of knowns below, up to its knots.
-    columns = [[one.known(x) for one in offer[1:]] for x in (known, surrogate)]
     shares = [
-        plain_rule.share_below(of_known, new)
-        for of_known, new in zip(*columns, strict=True)
+        plain_rule.share_below(one.known(known), one.known(surrogate))
+        for one in offer[1:]
     ]
     found = choice.fitted.known(surrogate)
     assert_allclose(found, np.mean(shares, axis=0), atol=0.01)
@@ -224,7 +202,7 @@ def test_what_cannot_be_chosen_from_is_refused():
         (
             "labels bias",
             "msp maxlogit",
-            ": rmds and osnn need labels; vim needs the weights of the last layer",
+            "osnn need labels; vim needs the weights of the last layer",
         ),
         ("logits bias", "rmds osnn", ": msp, maxlogit and vim need logits"),
         ("features", "msp maxlogit", ": rmds, vim and osnn need features"),

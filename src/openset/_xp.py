@@ -116,9 +116,7 @@ def _logsumexp(logits: Array) -> Array:
     with np.errstate(over="ignore"):
         sums = row_sums(np.exp(logits))
     is_lost = ~((sums > np.sqrt(np.finfo(sums.dtype).tiny)) & (sums < np.inf))
-    if is_lost.any():
-        sums[is_lost] = 1
-    found: Array = np.log(sums)
+    found: Array = np.log(np.where(is_lost, 1, sums))
     if is_lost.any():
         found[is_lost] = _shifted_logsumexp(logits[is_lost])
     return found
@@ -179,8 +177,7 @@ def _top_of_numpy(rows: NDArray[Any], k: int) -> NDArray[Any]:
 
 def exp_sum_without(logits: Array, top: Array, left_out: Array) -> Array:
     """Return the row sums of ``exp(logits - top)`` without column `left_out`."""
-    # inf - inf, in the top entry, is replaced; elsewhere NaN stays and is reported
-    # later.
+    # inf - inf, in the top entry, is replaced; elsewhere NaN stays, to be reported.
     with np.errstate(invalid="ignore"):
         terms = array_namespace(logits).exp(logits - top[:, None])
     return row_sums(put(terms, left_out, 0.0))

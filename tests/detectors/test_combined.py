@@ -100,7 +100,7 @@ ONE = detectors.MSP().fit(drawn(9))
         (lambda: combine([ONE], reference=[[1, np.nan]]), "free of NaN"),
         (lambda: combine([ONE], reference=[[1]], weights=[np.nan]), "one for each"),
         (lambda: combine([ONE] * 2, reference=[[1]]), "got 1 and 2 for 2 detectors"),
-        (lambda: combine([ONE] * 2, reference=[[1, 2], [1]]), "length, .* got 2, 1"),
+        (lambda: combine([ONE] * 2, reference=[[1, 2], [1]]), "the same shape"),
     ],
 )
 def test_bad_parts_are_named(call, message):

@@ -220,9 +220,7 @@ def column(parts: Sequence[Array], dtype: type) -> NDArray[Any]:
     """Concatenate the parts of all batches, then convert them to NumPy at once."""
     # A transfer from a device per batch can cost more than the scores.
     whole = parts[0] if len(parts) == 1 else _xp.array_namespace(*parts).concat(parts)
-    column: NDArray[Any] = _xp.to_numpy(whole).astype(dtype, copy=False)
-    # A new array: read-only, so that `Scores` does not copy it.
-    return _check.frozen(column) if column.base is None else column
+    return _xp.to_numpy(whole).astype(dtype, copy=False)
 
 
 _busy = threading.Lock()

@@ -112,8 +112,8 @@ def combine(
     fitted
         Fitted detectors.
     reference
-        For each of them, the scores among which new scores are ranked: of known samples
-        that none of them was fitted on.
+        For each of them, the scores among which new scores are ranked: of the same
+        known samples, that none of them was fitted on.
     weights
         One per detector; by default equal, summing to one.
 
@@ -134,12 +134,7 @@ def combine(
         rule = "one for each detector, of which there must be some"
         got = f"{len(reference)} and {share.size} for {n} detectors"
         _check.fail("combine", "reference and weights", rule, got)
-    tables = [knots_of(one) for one in reference]
-    if len({table.shape for table in tables}) > 1:
-        rule = f"of one length, or of {_KNOTS} scores or more each"
-        got = ", ".join(str(table.shape[1]) for table in tables)
-        remedy = "Score all detectors on the same samples"
-        _check.fail("combine", "reference", rule, got, remedy)
+    tables = [knots_of(one) for one in reference]  # NumPy needs them of one length
     state: dict[str, Any] = {"knots": np.stack(tables), "weights": share}
     widths: dict[str, int | None] = {}
     for i, one in enumerate(listed):

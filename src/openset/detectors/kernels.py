@@ -26,9 +26,8 @@ def call(name: str, logits: Array, *rest: Any, **options: Any) -> Any:
     try:
         # By name: Triton comes with PyTorch's builds for GPUs, not with all.
         module = import_module("openset.detectors._row_kernels")
-        if not module.runs_on(logits):
-            return None
-        return getattr(module, name)(logits, *rest, **options)
+        call = getattr(module, name)
+        return call(logits, *rest, **options) if module.runs_on(logits) else None
     except Exception as error:  # compilers raise what they like
         # The plain path computes the same: a compiler that does not work must not stop
         # scoring. It is not tried again.

@@ -164,6 +164,7 @@ def test_a_folder_of_training_shows_its_curves_and_splits_are_repeats(tmp_path):
     record = json.loads((folder / "trained.json").read_text())
     for name in record["spec"]["protocol"]["known"]:
         assert f">{name}</text>" in page.source
+    folder.rename(folder.with_name("splitHard-seed0"))  # of a protocol with names
     page = render(tmp_path / "a")
     assert "2 runs of each" in page.text
     paths = sorted((tmp_path / "a").glob("split*/scores/published.npz"))

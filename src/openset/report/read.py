@@ -289,9 +289,11 @@ def _trained_folders(folder: Path) -> dict[Path, tuple[int, int]]:
         return {folder: (0, 0)}
     found = {}
     for path in folder.glob("split*-seed*/trained.json"):
-        if name := re.fullmatch(r"split(\d+)-seed(\d+)", path.parent.name):
-            found[path.parent] = (int(name[1]), int(name[2]))
-    return dict(sorted(found.items(), key=itemgetter(1)))
+        if name := re.fullmatch(r"split(.+)-seed(\d+)", path.parent.name):
+            found[path.parent] = name[1], int(name[2])
+    splits = sorted({split for split, _ in found.values()}, key=lambda s: (len(s), s))
+    numbered = {one: (splits.index(at[0]), at[1]) for one, at in found.items()}
+    return dict(sorted(numbered.items(), key=itemgetter(1)))
 
 
 def _from_training(folder: Path, repeat: int, seed: int) -> list[Run]:

@@ -44,10 +44,14 @@ def made_up(n: int, n_classes: int, width: int, device: str) -> Outputs:
 
 def on_device(fitted: list[Fitted], outputs: Outputs, size: int) -> list[list[Any]]:
     """Compute classes and knownness; everything stays on the device."""
+    like = outputs.logits
+    states = [one.prepared(like, like.dtype) for one in fitted]
+    pairs = [(one.detector, state) for one, state in zip(fitted, states, strict=True)]
     columns = []
     for start in range(0, len(outputs), size):
         batch = Batch(outputs, slice(start, min(start + size, len(outputs))))
-        columns.append([batch.top_class, *(f.known_of_batch(batch) for f in fitted)])
+        known = [one.score_batch(state, batch) for one, state in pairs]
+        columns.append([batch.top_class, *known])
     return columns
 
 
@@ -70,7 +74,7 @@ def difference(outputs: Outputs, fitted: list[Fitted]) -> float:
     """Return the largest difference from NumPy, relative to the size of the number."""
     few = outputs.take(slice(0, ROWS_COMPARED))
     here = few.to("numpy")
-    expected = score_all([f.to(here.logits) for f in fitted], here)
+    expected = score_all(fitted, here)
     got = score_all(fitted, few)
     worst = 0.0
     for name, scores in got.items():

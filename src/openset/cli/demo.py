@@ -68,6 +68,8 @@ def command(
         f"are rejected. Operational open-set accuracy (alpha {done.alpha_test:g}): "
         f"{done.oosa:.3f}; with the best threshold for the test images it is "
         f"{done.oracle:.3f}.")  # fmt: skip
+    if rejector.cautions:
+        say("Codes name reasons why a threshold may fail on new data. Here:")
     for caution in rejector.cautions:
         say(f"{caution.code} {caution.message}", style="yellow")
     rejector.save(out / "rejector")

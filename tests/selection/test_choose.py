@@ -126,6 +126,12 @@ def test_a_detector_must_be_better_on_every_kind(shifts, chosen, reason):
         assert list(again.ranking) == list(choice.ranking)
 
 
+def test_of_one_detector_there_is_no_choice():
+    known, surrogate = drawn({"a": (3, 0), "b": (3, 0)})
+    choice = selection.choose(column(0), known=known, surrogate=surrogate)
+    assert (choice.name, choice.reason) == ("column", "")
+
+
 def test_maxlogit_need_only_be_better_on_average():
     known, surrogate = drawn({"a": (1, 2), "b": (1, 2), "c": (1.2, 1.1)})
     fitted = {"first": column(0, "rmds"), "second": column(1, "maxlogit")}

@@ -114,3 +114,19 @@ def test_what_leaving_out_needs_is_named():
     unknown = Outputs(logits=[[1.0, 2.0]], labels=[-1])
     with pytest.raises(ValueError, match="known must be labelled, with samples of"):
         selection.synthetic(unknown)
+    with pytest.raises(ValueError, match="kind must be one of 'mixup', 'left-out', go"):
+        selection.synthetic(drawn(), "left_out")
+    with pytest.raises(ValueError, match="known must be of at least two classes"):
+        selection.synthetic(Outputs(logits=[[3.0, 1.0]], labels=[0]))
+
+
+def test_at_least_two_classes_must_remain():
+    train, three = drawn(60), drawn(60).take(np.arange(60) % 6 < 3)
+    out = {"detector": detectors.MSP(), "train": train}
+    default = selection.leave_classes_out(**out, known=train)
+    five = selection.leave_classes_out(**out, known=train, folds=5)
+    np.testing.assert_array_equal(default.known, five.known)
+    selection.leave_classes_out(**out, known=three, folds=3)
+    for folds in (1, 2, 4):
+        with pytest.raises(ValueError, match=f"folds must be .*, got {folds} for 3 cl"):
+            selection.leave_classes_out(**out, known=three, folds=folds)

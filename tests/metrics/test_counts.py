@@ -28,6 +28,11 @@ def test_any_threshold_finds_its_counts(edges):
     middles = (np.unique(scores.known[4:])[1:] + np.unique(scores.known[4:])[:-1]) / 2
     for value in [*EDGE, *scores.known.tolist(), *middles.tolist(), 99.0, -99.0]:
         assert counts.rates(value) == metrics.Rates.at(scores, value), value
+    for side, is_of in (("unknown", scores.is_unknown), ("known", ~scores.is_unknown)):
+        expected = np.sort(scores.known[is_of])
+        assert (
+            counts.ascending(side, range(expected.size)).tolist() == expected.tolist()
+        )
 
 
 def test_counts_are_shared_while_they_are_in_use():

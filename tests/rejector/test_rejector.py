@@ -147,6 +147,10 @@ def test_invalid_samples_are_rejected_and_the_others_answered_as_if_alone(name):
         assert np.isnan([decided.known[ROW], made.margins(decided)[ROW]]).all()
         assert decided.set_classes[ROW] == []
         assert (decided.n_invalid, decided.n_rejected) == (1, alone.n_rejected)
+        accepted = len(alone) - alone.n_rejected
+        assert f"accepted={accepted}, rejected={alone.n_rejected}, invalid=1" in repr(
+            decided
+        )
         with pytest.raises(InvalidSamplesError) as caught:
             made.decide(Outputs(logits=new.logits, features=new.features))
         assert caught.value.rows == (ROW,)

@@ -116,6 +116,7 @@ def test_what_leaving_out_needs_is_named():
         selection.synthetic(unknown)
     with pytest.raises(ValueError, match="kind must be one of 'mixup', 'left-out', go"):
         selection.synthetic(drawn(), "left_out")
+    selection.synthetic(Outputs(logits=np.eye(2), labels=[0, 1]))
     with pytest.raises(ValueError, match="known must be of at least two classes"):
         selection.synthetic(Outputs(logits=[[3.0, 1.0]], labels=[0]))
 

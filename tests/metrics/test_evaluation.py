@@ -144,6 +144,15 @@ def test_notes_tell_of_ties_and_of_rates_too_small_for_the_data():
     )
 
 
+@pytest.mark.parametrize("threshold", [-np.inf, -2.5, -2, 0.5, 3, 3.5])
+def test_a_threshold_outside_of_the_scores_is_questioned(threshold):
+    known = [3.0, 2.0, -2.0, 1.0]
+    scores = Scores(labels=[0, 0, -1, -1], predicted=[0, 0, 0, 0], known=known)
+    notes = " ".join(evaluate(scores, threshold).notes)
+    is_outside = not -2 <= threshold <= 3
+    assert ("is outside of the scores, -2 to 3: is it on" in notes) == is_outside
+
+
 def test_a_note_asks_for_the_sign_where_unknown_samples_score_higher():
     rng = np.random.default_rng(0)
     labels = np.repeat([0, -1], 200)

@@ -226,7 +226,10 @@ def evaluate(
         intervals=intervals,
         threshold=threshold,
         level=level,
-        notes=(*_notes(rows, scores, counts, intervals.get("auroc")), *undefined),
+        notes=(
+            *_notes(rows, scores, counts, intervals.get("auroc"), threshold),
+            *undefined,
+        ),
         oracles_={row.key: row for row in rows if _is_swept(row)},
     )
 
@@ -324,7 +327,14 @@ def _notes(
     scores: Scores,
     counts: RankingCounts,
     auroc: Interval | None,
+    threshold: float | None,
 ) -> Iterator[str]:
+    low, high = counts.values[-1], counts.values[1]
+    if threshold is not None and not low <= threshold <= high:
+        yield (
+            f"the threshold {threshold:g} is outside of the scores, {low:.3g} to "
+            f"{high:.3g}: is it on their scale? (openset detectors lists scales)"
+        )
     if auroc is not None and auroc.high < 0.5:
         yield (
             "AUROC is below 0.5: unknown samples score higher. Is the sign right? "

@@ -73,6 +73,12 @@ def test_outputs_of_another_network_or_class_order_are_refused(tmp_path):
             for use in (one.predict, one.score, one.known, one.decide, one.operate):
                 with pytest.raises(ValueError, match=words):
                     use(bad)
+            nothing = {
+                n: a * NAN for n, a in given.items() if n in {"logits", "features"}
+            }
+            empty = Outputs(**given | nothing, invalid="keep")
+            with pytest.raises(ValueError, match=words):
+                one.decide(empty, invalid="reject")
         good = Outputs(logits=NEW.logits, classes=tuple("abcd"), input_step=STEP)
         assert one.predict(good).shape == (61,)
     made.check_network("serve", "model", n_classes=4, n_features=None)

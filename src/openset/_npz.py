@@ -11,7 +11,9 @@ import json
 import math
 import zipfile
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from openset._types import ArtefactError
 _ABOUT = "about"  # the member of JSON
 _KINDS = "biufU"  # numbers and text: nothing else is ours
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_PARSING = Lock()
 
 
 def unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
@@ -40,20 +43,32 @@ def unpacked(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> bytes:
         return member.read(info.file_size)
 
 
-def array(name: str, content: bytes) -> NDArray[Any]:
-    """Return the array of the bytes of a ``.npy``, without a copy."""
-    stream = io.BytesIO(content)
+@lru_cache(maxsize=64)
+def _header(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Return shape, order and type of a ``.npy``, and where its content starts.
+
+    NumPy parses a header as Python, which takes longer than all else here (a server
+    reads the same one again and again), and fails at random in two threads at once:
+    "AST constructor recursion depth mismatch" of CPython 3.11.
+    """
+    stream = io.BytesIO(start)
     if (version := npy.read_magic(stream)) != (1, 0):
         msg = f"a .npy must be of version 1.0, got {version}"
         raise ValueError(msg)
-    shape, is_fortran, dtype = npy.read_array_header_1_0(stream)
+    with _PARSING:
+        return *npy.read_array_header_1_0(stream), stream.tell()
+
+
+def array(name: str, content: bytes) -> NDArray[Any]:
+    """Return the array of the bytes of a ``.npy``, without a copy."""
+    n_header = 10 + int.from_bytes(content[8:10], "little")
+    shape, is_fortran, dtype, start = _header(content[:n_header])
     if dtype.kind not in _KINDS or not dtype.itemsize:
         msg = (
             f"{name} must hold numbers or text, got dtype {dtype} (pickled objects are "
             "never loaded)"
         )
         raise ValueError(msg)
-    start = stream.tell()
     wanted, have = math.prod(shape) * dtype.itemsize, len(content) - start
     # An array without entries may claim any length, and any width of its text.
     if wanted != have or max((*shape, dtype.itemsize)) > len(content):

@@ -45,7 +45,7 @@ class Model:
     def predict(
         self, model_input: Any, params: Mapping[str, Any] | None = None
     ) -> "pd.DataFrame":
-        """Return one row per sample, as :meth:`openset.Rejector.rows` has it.
+        """Return one row per sample, as ``Rejector.rows`` has it.
 
         Parameters
         ----------

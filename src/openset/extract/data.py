@@ -160,8 +160,8 @@ def _unpacked(path: Path, folder: Path, network: Network) -> dict[str, Any]:
             # that is cut off or damaged for the end of the archive.
             file: Any = tar.fileobj
             file.seek(tar.offset)
-            rest = file.read()
-            if any(rest) or not rest:
+            rest = iter(lambda: file.read(tarfile.RECORDSIZE), b"")
+            if any(next(rest, b"nothing")) or any(map(any, rest)):
                 msg = f"cut off or damaged after {len(members)} files"
                 raise tarfile.ReadError(msg)
     except (tarfile.TarError, EOFError) as error:

@@ -21,7 +21,7 @@ _REMEDY = (
     "Outputs(logits=..., features=...)"
 )
 Call = tuple[Any, Any]
-"""First input and output of a layer."""
+"""Last input and output of a layer."""
 
 
 class Head(NamedTuple):
@@ -111,7 +111,7 @@ def recording(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Call]]
     calls: dict[str, list[Call]] = {}
 
     def keep(name: str, _layer: nn.Module, inputs: Any, output: Any) -> None:
-        calls.setdefault(name, []).append((inputs[0] if inputs else None, output))
+        calls.setdefault(name, []).append((inputs[-1] if inputs else None, output))
 
     with ExitStack() as stack:
         for name, layer in layers.items():

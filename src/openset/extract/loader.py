@@ -115,10 +115,11 @@ def extract(
             calls.clear()
         return model(*inputs, **named)
 
-    if head is not None:
-        layer = heads.named("extract", model, head)
-    else:
+    layer: Any = head
+    if head is None:
         layer = heads.found("extract", model, lambda: run(*parts_of(first)[:2]))
+    elif isinstance(head, str | nn.Module):
+        layer = heads.named("extract", model, head)
     inner = heads.inner_layers(model, layers)
     # One hook for all batches: another would recompile a compiled network.
     recorded = heads.recording({"": layer.layer} | inner)
@@ -127,10 +128,11 @@ def extract(
         def forward(*inputs: Any, **named: Any) -> Arrays:
             calls.clear()
             run(inputs, named, step)
-            features, logits = heads.only_call("extract", layer.name, calls.get("", []))
+            features, made = heads.only_call("extract", layer.name, calls.get("", []))
             features = heads.inner_features(layers, calls) if layers else features
-            made = {"features": to_numpy(features)}
-            return made if features_only else {"logits": to_numpy(logits)} | made
+            found = {"features": to_numpy(features)}
+            logits = heads.logits_of("extract", made)
+            return found if features_only else {"logits": to_numpy(logits)} | found
 
         weights = None if features_only or layers else layer.arrays()
         about |= {"total": length_hint(loader), "head": weights, "step": step}

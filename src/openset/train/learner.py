@@ -88,7 +88,7 @@ class Learner(nn.Module):
     def respond(self, inputs: Tensor) -> tuple[Tensor, Response]:
         """Return features, and the method's logits and score, at test time."""
         features = self.network.backbone(self.prepared(inputs))
-        return features, self.method.respond(self.network, features)
+        return features, self.method(self.network, features)
 
 
 def make_learner(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -12,17 +12,20 @@ from openset import _check, detectors
 from openset._types import UNKNOWN
 from openset._xp import to_numpy
 from openset.datasets import Samples, lazy_inputs
-from openset.extract import Network
-from openset.extract.head import evaluating, inner_features, inner_layers, recording
-from openset.extract.loop import Arrays, gather
-from openset.extract.network import Batches
+from openset.extract.head import evaluating
+from openset.extract.loop import Arrays
+from openset.extract.modules import ModuleNetwork
+from openset.extract.network import Batches, Network
 from openset.outputs import Outputs
 from openset.scores import Scores
 from openset.train.batches import as_tensor, blank
 from openset.train.learner import Learner
+from openset.train.methods import Method
+from openset.train.networks import Network as TrainingNetwork
 
 _CALLER = "Trained.apply"
 _AT_ONCE = 2048  # samples that the network predicts together
+_BACKBONE = "learner.network.backbone"  # of a `TrainedNetwork`
 
 
 class TrainedNetwork(nn.Module):
@@ -60,7 +63,7 @@ class TrainedNetwork(nn.Module):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class RunNetwork(Network):
+class RunNetwork(ModuleNetwork):
     """A network with its preparation in training: `model` is a `TrainedNetwork`."""
 
     model: TrainedNetwork
@@ -91,33 +94,22 @@ class RunNetwork(Network):
             what = f"images of {size}" if is_image else f"rows of {size} numbers"
             got = f"shape {tuple(np.shape(inputs))}"
             _check.fail(_CALLER, "inputs", f"{what}, as in training", got)
-        return tensor
+        return self.model.prepared(tensor.to(learner.device))
 
     def outputs(
         self, batches: Batches, *, device: Any, layers: Sequence[str] = (), **how: Any
     ) -> Outputs:
         """Run the network, in batches as in training."""
-        step, of_files = how["step"], lazy_inputs.is_lazy(batches.inputs)
-        network = replace(self, of_files=of_files)
-        batches = replace(batches.of(_AT_ONCE), network=network)
-        model = self.model.to(
-            device or ("cuda" if torch.cuda.is_available() else "cpu")
+        of_files = lazy_inputs.is_lazy(batches.inputs)
+        batches = replace(
+            batches.of(_AT_ONCE), network=replace(self, of_files=of_files)
         )
-        recorded = recording(inner_layers(model.backbone, layers))
-        with evaluating(model), recorded as calls:
+        how["layers"] = [f"{_BACKBONE}.{name}" for name in layers]
+        learner = self.model.learner
+        head = _Answer("the method", learner.method, learner.network)
+        return super().outputs(batches, device=device, head=head, **how)
 
-            def forward(inputs: Tensor) -> Arrays:
-                inputs = model.prepared(inputs.to(model.learner.device))
-                if step is not None:
-                    (inputs,), _ = step.moved(model, (inputs,), {})
-                calls.clear()
-                features, response = model.learner.respond(inputs)
-                features = inner_features(layers, calls) if layers else features
-                found = {"logits": response.logits, "features": features}
-                return {name: to_numpy(one.float()) for name, one in found.items()}
-
-            head = {} if layers else head_of(model.learner)
-            return gather(forward, batches, total=len(batches), head=head, **how)
+    with_head = Network.with_head  # refused: the logits are what the method makes them
 
     def traced(self) -> tuple[Any, Any]:
         """Return the module and an example."""
@@ -134,13 +126,21 @@ def opened(model: TrainedNetwork, classes: Sequence[str], name: str = "") -> Run
     return RunNetwork(model=model, classes=tuple(classes), **about)
 
 
-def head_of(learner: Learner) -> Arrays:
-    """Return weight and bias of the last layer, if the logits are its output."""
-    if not learner.method.has_linear_head:
-        return {}
-    head, n = learner.network.head, learner.method.n_classes
-    bias = head.weight.new_zeros(n) if head.bias is None else head.bias[:n]
-    return {"weight": to_numpy(head.weight[:n].float()), "bias": to_numpy(bias.float())}
+class _Answer(NamedTuple):
+    """A method in place of the last layer: it takes features and gives logits."""
+
+    name: str
+    layer: Method
+    network: TrainingNetwork
+
+    def arrays(self) -> Arrays:
+        """Return weight and bias of the last layer, if the logits are its output."""
+        if not self.layer.has_linear_head:
+            return {}
+        head, n = self.network.head, self.layer.n_classes
+        bias = head.weight.new_zeros(n) if head.bias is None else head.bias[:n]
+        weight = head.weight[:n].float()
+        return {"weight": to_numpy(weight), "bias": to_numpy(bias.float())}
 
 
 def predict(learner: Learner, samples: Samples) -> tuple[Outputs, Scores]:

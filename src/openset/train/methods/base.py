@@ -130,6 +130,10 @@ class Method(nn.Module):
         """Logits of the known classes, one each."""
         return network.head(features)
 
+    def forward(self, network: Network, features: Tensor) -> Response:
+        """Return what :meth:`respond` does, as a call that hooks can record."""
+        return self.respond(network, features)
+
     def respond(self, network: Network, features: Tensor) -> Response:
         """Return logits and the published score, from features, at test time."""
         logits = full_precision(self.logits(network, features))

@@ -55,7 +55,7 @@ class _MethodCase:
         update: str,
     ) -> tuple[Tensor, Tensor]:
         """Return loss and logits; a method that needs negatives gets some."""
-        if isinstance(method, WithNegatives) and method.needs_negatives:
+        if isinstance(method, WithNegatives):
             turned = -inputs[: method.n_negatives(len(inputs))]
             return method.loss(network, inputs, labels, negatives=turned)
         return getattr(method, update)(network, inputs, labels)
@@ -209,7 +209,7 @@ def _training(case: _MethodCase) -> None:
         parts={"train": np.arange(48), "test": np.arange(48, 96)},
     )
     problem = cut(data, Protocol(known=data.classes[:-1], unknown=data.classes[-1:]))
-    if issubclass(case.kind, WithNegatives) and case.kind.needs_negatives:
+    if issubclass(case.kind, WithNegatives):
         # Unlike all classes: rows with the opposite sign, or inverted images.
         others = replace(data, inputs=-data.inputs, name="others", label_set="others")
         protocol = replace(

@@ -176,5 +176,3 @@ def test_scores_of_a_name_have_the_scale_of_the_detector(tmp_path):
         ours = Scores.load(tmp_path / "scores" / f"{name}.npz").known
         theirs = detectors.make(name).fit(train).score(test).known
         assert_array_equal(ours, theirs, name)
-    record = json.loads((tmp_path / "trained.json").read_text())
-    assert "log-odds" in record["scales"]["msp"]

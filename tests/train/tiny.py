@@ -87,8 +87,8 @@ def others(data, n=20, *, name="others"):
 
 
 def needs_negatives(method):
-    """Whether a method, by its name, cannot be trained without negatives."""
-    return getattr(methods.find(method), "needs_negatives", False)
+    """Whether a method, by its name, is trained with negatives."""
+    return issubclass(methods.find(method), methods.WithNegatives)
 
 
 def fit_tiny(data=None, **changes):

@@ -12,7 +12,7 @@ from openset.extract import head as heads
 from openset.extract.linear_head import LinearHead, read_tensors
 from openset.extract.loader import extract
 from openset.extract.loop import parts_of
-from openset.extract.network import Batches, Network, Pixels, listed
+from openset.extract.network import Batches, Network, listed, pixels
 from openset.outputs import Outputs
 
 with needs("torch"):
@@ -89,11 +89,10 @@ def of_module(
     heads.linears(_CALLER, model)  # raises for what is no module
     first = next((one for one in model.modules() if isinstance(one, nn.Conv2d)), None)
     n_channels = len(mean or std or (0,) * 3) if first is None else first.in_channels
-    pixels = Pixels(n_channels, side, mean, std)
-    about: dict[str, Any] = {"model": model, "std": pixels.std, **pixels.about}
-    return ModuleNetwork(
-        name=name, transform=lambda images: torch.from_numpy(pixels(images)), **about
-    )
+    about = pixels(n_channels, side, mean, std)
+    prepared = about["transform"]
+    about["transform"] = lambda images: torch.from_numpy(prepared(images))
+    return ModuleNetwork(name=name, model=model, **about)
 
 
 def of_timm(name: str, *, weights: str | Path | None = None) -> Network:

@@ -184,44 +184,44 @@ class Batches:
             raise
 
 
-class Pixels:
-    """Resize, scale to [0, 1] and normalise, for a network that does not say how.
+def pixels(
+    n_channels: int,
+    side: int | None = None,
+    mean: Sequence[float] | None = None,
+    std: Sequence[float] | None = None,
+    dtype: str = "float32",
+) -> dict[str, Any]:
+    """Return the preparation of images for a network that does not say how.
 
-    Bytes stay bytes.
+    They are resized, scaled to [0, 1] and normalised; bytes stay bytes.
     """
+    if n_channels not in (1, 3):
+        rule = "one for grey or RGB images, of 1 or 3 channels"
+        _check.fail("extract.load", "network", rule, f"one for {n_channels}")
+    centre, spread = (
+        tuple(mean or (0.0,) * n_channels),
+        tuple(std or (1.0,) * n_channels),
+    )
+    size = "of one size" if side is None else f"resized to {side} pixels"
+    scaled = f"scaled to [0, 1], mean {centre}, std {spread}"
+    scaled = "as bytes" if dtype == "uint8" else scaled
+    colour, mode = ("grey", "L") if n_channels == 1 else ("RGB", "RGB")
 
-    def __init__(
-        self,
-        n_channels: int,
-        side: int | None = None,
-        mean: Sequence[float] | None = None,
-        std: Sequence[float] | None = None,
-        dtype: str = "float32",
-    ) -> None:
-        if n_channels not in (1, 3):
-            rule = "one for grey or RGB images, of 1 or 3 channels"
-            _check.fail("extract.load", "network", rule, f"one for {n_channels}")
-        self.side, self.dtype = side, dtype
-        self.mean = tuple(mean or (0.0,) * n_channels)
-        self.std = tuple(std or (1.0,) * n_channels)
-        size = "of one size" if side is None else f"resized to {side} pixels"
-        scaled = f"scaled to [0, 1], mean {self.mean}, std {self.std}"
-        scaled = "as bytes" if dtype == "uint8" else scaled
-        colour, mode = ("grey", "L") if n_channels == 1 else ("RGB", "RGB")
-        # What a network says about it.
-        self.about = {"preprocessing": f"{colour}, {size}, {scaled}", "mode": mode}
-
-    def __call__(self, images: list[Any]) -> NDArray[Any]:
+    def transform(images: list[Any]) -> NDArray[Any]:
         """Return the pixels of images, shape (n, channels, h, w)."""
-        if self.side is not None:
-            images = [one.resize((self.side, self.side)) for one in images]
+        if side is not None:
+            images = [one.resize((side, side)) for one in images]
         rows = np.stack([np.atleast_3d(np.asarray(one)) for one in images])
-        pixels = rows.transpose(0, 3, 1, 2)
-        if self.dtype == "uint8":
-            return np.ascontiguousarray(pixels)
-        given = (np.array(one, np.float32) for one in (self.mean, self.std))
-        mean, std = (one[:, None, None] for one in given)
-        return (pixels.astype(np.float32) / np.float32(255) - mean) / std
+        raw = rows.transpose(0, 3, 1, 2)
+        if dtype == "uint8":
+            return np.ascontiguousarray(raw)
+        shift, scale = (
+            np.array(one, np.float32)[:, None, None] for one in (centre, spread)
+        )
+        return (raw.astype(np.float32) / np.float32(255) - shift) / scale
+
+    about = {"preprocessing": f"{colour}, {size}, {scaled}", "mode": mode}
+    return about | {"std": spread, "transform": transform}
 
 
 def as_image(one: Any, mode: str = "RGB") -> Any:

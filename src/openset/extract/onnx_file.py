@@ -12,7 +12,7 @@ from openset import _check
 from openset._optional import needs, optional
 from openset._types import ArtefactError
 from openset.extract.loop import Arrays, gather
-from openset.extract.network import Batches, Network, Pixels
+from openset.extract.network import Batches, Network, pixels
 from openset.outputs import Outputs
 
 with needs("onnx"):
@@ -165,5 +165,4 @@ def of_onnx(
         return OnnxNetwork(kind="table", **about)
     side = shape[-1] if side is None and isinstance(shape[-1], int) else side
     n_channels = shape[1] if isinstance(shape[1], int) else 3
-    pixels = Pixels(n_channels, side, mean, std, dtype)
-    return OnnxNetwork(transform=pixels, **about | pixels.about)
+    return OnnxNetwork(**about, **pixels(n_channels, side, mean, std, dtype))

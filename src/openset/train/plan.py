@@ -111,7 +111,7 @@ def plans(jobs: Iterable[Job], precision: str) -> list[Plan]:
 def _plan(job: Job, cut: Cut, name: str, samples: str, precision: str) -> Plan:
     """Choose recipe and network of a job, and write down what determines its result."""
     kind, recipe = methods.find(job.method), job.recipe
-    if getattr(kind, "needs_negatives", False) and cut.negative is None:
+    if issubclass(kind, methods.WithNegatives) and cut.negative is None:
         rule = f"given for the method {kind.name!r}"
         remedy = "Name a data set without samples of the known classes, such as "
         remedy += "negatives='svhn', or use a protocol with negative classes"
@@ -187,7 +187,7 @@ def _with_parts(data: str | Path | Dataset, root: str | Path | None) -> Dataset:
     # Of the training samples alone: those for validation, or in no part, stay that.
     rows = found.parts["train"]
     drawn = found.take(rows).with_parts(test=0.3, rng=0).parts
-    new = {part: rows[drawn[part]] for part in ("train", "test")}
+    new = {part: rows[own] for part, own in drawn.items()}
     return replace(found, parts={**found.parts, **new})
 
 

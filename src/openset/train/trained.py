@@ -28,11 +28,6 @@ from openset.train.plan import Plan, Spec
 _SCHEMA = 1
 _TABLES: dict[str, Any] = {"outputs": Outputs, "published": Scores, "scores": Scores}
 _WEIGHTS = "weights.safetensors"
-_SCALES = {
-    "published": "as the method was published",
-    "maxlogit": "the largest logit",
-    "msp": "log-odds of the largest probability, as the detector msp",
-}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -162,7 +157,6 @@ class Trained:
                 rule: {name: metrics.get(name).value(scores) for name in names}
                 for rule, scores in self.scores.items()
             },
-            "scales": _SCALES,
             "shape": self.shape,
             "log": self.log,
         }

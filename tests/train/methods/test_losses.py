@@ -16,7 +16,6 @@ from openset.train.methods import (
     find,
     make,
     mixing,
-    negatives,
     openauc,
     proser,
     published_threshold,
@@ -516,18 +515,6 @@ def test_losses_with_negatives_are_the_obvious_ones(batch, outside, name, smooth
     assert_allclose(numbers(logits), numbers(network(batch[0])), rtol=1e-12)
 
 
-def test_objectosphere_mixes_inputs_where_there_are_no_negatives(batch, monkeypatch):
-    not_random(monkeypatch, negatives)
-    exists = [True, False, True, True, True, True]
-    drawn = torch.tensor(PARTNER_OF), torch.tensor(exists)
-    monkeypatch.setattr(negatives, "other_class", lambda labels: drawn)
-    loss, network, _ = loss_of("objectosphere", batch, **OPTIONS["objectosphere"])
-    x = batch[0]
-    mixtures = [SHARES[i] * x[i] + (1 - SHARES[i]) * x[PARTNER_OF[i]] for i in (0, 2)]
-    expected = obvious("objectosphere", network, batch, torch.stack(mixtures))
-    assert_allclose(loss, expected, rtol=1e-10)
-
-
 def test_objectosphere_agrees_with_pytorch_ood(batch, outside, pytorch_ood):
     foreign = pytest.importorskip("pytorch_ood.loss", reason="a foreign oracle")
     network, method = made("objectosphere", weight=0.3, length=2.0)
@@ -639,7 +626,6 @@ CASES = [
     ("tsoftmax", {}),
     ("noise", {}),
     ("overlay", {}),
-    ("objectosphere", {"weight": 0.3, "length": 2.0}),
     ("proser", {"mixed": 0.5, "dummies": 2}),
 ]
 

@@ -1,8 +1,15 @@
 """`Method`: what a training method adds to a network, and the registry of methods."""
 
-import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal, NamedTuple, get_args, get_origin
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    NamedTuple,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 import torch
@@ -178,13 +185,11 @@ def names() -> tuple[str, ...]:
     return tuple(REGISTRY.names())
 
 
-def find(
-    method: str | type[Method], *, caller: str = "train.fit", argument: str = "method"
-) -> type[Method]:
+def find(method: str | type[Method], *, caller: str = "train.fit") -> type[Method]:
     """Return a method's class by its name, or by ``package.module:Class``."""
     if isinstance(method, type):
         return _accept(caller, method)
-    return REGISTRY.find(method, caller=caller, argument=argument)
+    return REGISTRY.find(method, caller=caller, argument="method")
 
 
 def make(
@@ -204,14 +209,14 @@ def make(
 
 def _kinds(method: type[Method]) -> dict[str, tuple[Any, Any]]:
     """Return annotation and default of each option, those of base classes first."""
-    bases = method.__mro__[: method.__mro__.index(Method) + 1]
-    found = {}
-    for base in reversed(bases):
-        for name, kind in inspect.get_annotations(base, eval_str=True).items():
-            is_fact = ClassVar in (kind, get_origin(kind))
-            if not is_fact and name != "score" and hasattr(method, name):
-                found[name] = kind
-    return {name: (kind, getattr(method, name)) for name, kind in found.items()}
+    return {
+        name: (kind, getattr(method, name))
+        for name, kind in get_type_hints(method).items()
+        if ClassVar not in (kind, get_origin(kind))  # a fact, not an option
+        and name != "score"
+        and hasattr(method, name)
+        and not hasattr(nn.Module, name)
+    }
 
 
 def _checked(caller: str, name: str, value: Any, kind: Any, default: Any) -> Any:
@@ -258,9 +263,6 @@ def smooth_cross_entropy(
     other = smoothing / (logits.shape[1] - 1)
     of_true = logs.gather(1, labels[:, None]).squeeze(1)
     losses = -((1 - smoothing - other) * of_true + other * logs.sum(dim=1))
-    return losses.mean() if counts is None else mean_of(losses, counts)
-
-
-def mean_of(losses: Tensor, counts: Tensor) -> Tensor:
-    """Mean over the samples that count; 0 if none does."""
-    return (losses * counts).sum() / counts.sum().clamp(min=1)
+    if counts is None:
+        return losses.mean()
+    return (losses * counts).sum() / counts.sum().clamp(min=1)  # 0 if none counts

@@ -1,13 +1,10 @@
 """Methods trained with negatives: Entropic, Objectosphere, Outlier Exposure, energy."""
 
-from typing import ClassVar
-
 import torch
 from torch import Tensor
 
 from openset import _check
-from openset.train.methods.base import Loss, Method, Response, full_precision, mean_of
-from openset.train.methods.mixing import beta, mix, other_class
+from openset.train.methods.base import Loss, Method, Response, full_precision
 from openset.train.networks import Network
 
 
@@ -19,8 +16,6 @@ class WithNegatives(Method, register=False):
     protocol, or another data set (``train.fit(negatives=...)``).
     """
 
-    needs_negatives: ClassVar[bool] = True
-    """Whether it cannot be trained without negatives."""
     ratio: float = 1.0
 
     def check(self, caller: str, network: Network) -> None:
@@ -33,32 +28,20 @@ class WithNegatives(Method, register=False):
         """Return the number of negatives for n known samples, rounded up."""
         return -(-n * self.per // self.each)
 
-    def loss(
-        self,
-        network: Network,
-        inputs: Tensor,
-        labels: Tensor,
-        negatives: Tensor | None = None,
+    def loss(  # type: ignore[override]  # others take no negatives
+        self, network: Network, inputs: Tensor, labels: Tensor, negatives: Tensor
     ) -> Loss:
         """Return the loss of a batch and of negatives, and the logits of the batch."""
         n = labels.shape[0]
-        if negatives is None:
-            negatives, counts = self.synthesised(inputs, labels)
-        else:
-            counts = labels.new_ones(negatives.shape[0], dtype=torch.bool)
         features = network.backbone(torch.cat([inputs, negatives]))
         logits = full_precision(self.logits(network, features))
         known = self.cross_entropy(logits[:n], labels)
-        return self.of_both(known, logits, features, counts), logits[:n]
+        return self.of_both(known, logits, features, n), logits[:n]
 
     def of_both(
-        self, known: Tensor, logits: Tensor, features: Tensor, counts: Tensor
+        self, known: Tensor, logits: Tensor, features: Tensor, n: int
     ) -> Tensor:
-        """Return the loss from cross-entropy, and outputs; `counts` marks negatives."""
-        raise NotImplementedError
-
-    def synthesised(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Return negatives for a run without, and a mask of those that count."""
+        """Return the loss; the first n outputs are those of known samples."""
         raise NotImplementedError
 
 
@@ -82,12 +65,10 @@ class Entropic(WithNegatives):
     score = "msp"
 
     def of_both(
-        self, known: Tensor, logits: Tensor, features: Tensor, counts: Tensor
+        self, known: Tensor, logits: Tensor, features: Tensor, n: int
     ) -> Tensor:
         """Mean over all samples of both kinds."""
-        m = counts.shape[0]
-        n = logits.shape[0] - m
-        return (n * known + m * to_uniform(logits[n:]).mean()) / (n + m)
+        return of_all(known, to_uniform(logits[n:]), n)
 
 
 class OutlierExposure(WithNegatives):
@@ -110,10 +91,10 @@ class OutlierExposure(WithNegatives):
     ratio: float = 2.0
 
     def of_both(
-        self, known: Tensor, logits: Tensor, features: Tensor, counts: Tensor
+        self, known: Tensor, logits: Tensor, features: Tensor, n: int
     ) -> Tensor:
         """Sum of both means."""
-        return known + self.weight * to_uniform(logits[-counts.shape[0] :]).mean()
+        return known + self.weight * to_uniform(logits[n:]).mean()
 
 
 class EnergyBounded(WithNegatives):
@@ -149,12 +130,12 @@ class EnergyBounded(WithNegatives):
             _check.fail(caller, "m_out", "above m_in", got)
 
     def of_both(
-        self, known: Tensor, logits: Tensor, features: Tensor, counts: Tensor
+        self, known: Tensor, logits: Tensor, features: Tensor, n: int
     ) -> Tensor:
         """Cross-entropy and both hinges."""
-        energy, m = -logits.logsumexp(dim=1), counts.shape[0]
-        above = (energy[:-m] - self.m_in).relu() ** 2
-        below = (self.m_out - energy[-m:]).relu() ** 2
+        energy = -logits.logsumexp(dim=1)
+        above = (energy[:n] - self.m_in).relu() ** 2
+        below = (self.m_out - energy[n:]).relu() ** 2
         return known + self.weight * (above.mean() + below.mean())
 
     def respond(self, network: Network, features: Tensor) -> Response:
@@ -178,10 +159,6 @@ class Objectosphere(WithNegatives):
     ----------
     weight, length
         λ and ξ; both depend on how long the features of a network are.
-    alpha
-        In a run without negatives, half as many are made: mixtures of two inputs of
-        different classes with shares from Beta(α, α). Results differ from those of the
-        paper, which has real ones.
 
     References
     ----------
@@ -190,33 +167,29 @@ class Objectosphere(WithNegatives):
 
     paper = "Network agnostophobia (Dhamija et al. 2018)"
     score = "custom"
-    needs_negatives = False
     weight: float = 1e-4
     length: float = 50.0
-    alpha: int = 2
 
     def of_both(
-        self, known: Tensor, logits: Tensor, features: Tensor, counts: Tensor
+        self, known: Tensor, logits: Tensor, features: Tensor, n: int
     ) -> Tensor:
         """Mean over all samples of both kinds."""
-        lengths, n = lengths_of(features), logits.shape[0] - counts.shape[0]
+        lengths = lengths_of(features)
         known = known + self.weight * ((self.length - lengths[:n]).relu() ** 2).mean()
         each = to_uniform(logits[n:]) + self.weight * lengths[n:] ** 2
-        m = counts.sum()
-        return (n * known + m * mean_of(each, counts)) / (n + m)
-
-    def synthesised(self, inputs: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """Make half as many negatives as there are samples."""
-        n = labels.shape[0] // 2
-        partner, exists = other_class(labels)
-        share = beta(self.alpha, n, inputs.device)
-        return mix(inputs[:n], inputs[partner[:n]], share), exists[:n]
+        return of_all(known, each, n)
 
     def respond(self, network: Network, features: Tensor) -> Response:
         """Logits; the largest probability times the length of the features."""
         logits = full_precision(self.logits(network, features))
         known = logits.softmax(dim=1).amax(dim=1) * lengths_of(features)
         return Response(logits, known)
+
+
+def of_all(known: Tensor, each: Tensor, n: int) -> Tensor:
+    """Mean over n known samples, whose own mean is given, and over each negative."""
+    m = each.shape[0]
+    return (n * known + m * each.mean()) / (n + m)
 
 
 def to_uniform(logits: Tensor) -> Tensor:

@@ -49,13 +49,9 @@ tuned_on: defaults
         (b"k: 3", b"k: 0", "k must be an integer >= 1"),
         (b"k: 3", b"kk: 3", "kk"),
         (b"energy,", b"msp,", "detectors must be of different names"),
-        (b"energy,", b"published,", "a detector where no model is a network"),
         (b"surrogate: mixup", b"surrogate: mixop", "'left-out'"),
         (b"surrogate: mixup", b"objective: best", "objective must be one of"),
         (b"surrogate: mixup", b"alpha: 0.5", "none without surrogate classes"),
-        (b"surrogate: mixup", b"surrogate: left-out", "sees only features"),
-        (b"surrogate: mixup", b"objective: published", "msp was published without"),
-        (b"{kind: mlp, hidden: 8, epochs: 5}", b"", "protocols and models must be"),
         (
             b"kind: mlp, hidden: 8, epochs: 5",
             b"kind: sklearn, estimator: os.system",
@@ -75,9 +71,13 @@ def test_mistakes_are_said_with_their_file(tmp_path, old, new, words):
     assert "my.yaml" in text
 
 
-def test_metrics_need_what_they_are_computed_from():
+def test_a_study_has_cells_and_what_its_metrics_need():
     with pytest.raises(ValueError, match="where calibrate is not given"):
         parse(SAVED + b"metrics: [osa]")
+    bare = SMALL.replace(b"[msp, energy, {name: knn, k: 3}]", b"[published]")
+    for text in (b"detectors: [msp]", bare):  # the second has no network
+        with pytest.raises(ValueError, match="study must be with cells"):
+            bench.plan(parse(text))
 
 
 def test_plug_ins_are_found_beside_the_study(tmp_path):

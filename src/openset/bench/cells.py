@@ -15,7 +15,7 @@ from openset import _check, metrics, runs, selection, thresholds
 from openset._optional import optional
 from openset._types import UNKNOWN
 from openset.bench.networks import Place, Task
-from openset.bench.study import PUBLISHED, Saved, no_rule
+from openset.bench.study import PUBLISHED, Saved
 from openset.metrics import evaluate
 from openset.outputs import Outputs
 from openset.protocols import Protocol
@@ -25,7 +25,7 @@ from openset.scores import Scores
 
 def make(tasks: Sequence[Task], place: Place) -> None:
     """Run the cells of one detector on the same outputs: it is fitted to them once."""
-    with place.prepared(tasks), place.recording(tasks):
+    with place.prepared(tasks):
         scorer = _Scorer(tasks[0], place)
         for task in tasks:
             with place.recording([task]):
@@ -86,6 +86,7 @@ class _Scorer:
             rule = f"protocol or none for the score {PUBLISHED!r}"
             _check.fail("calibrate", "surrogate", rule, kind)
         else:
+            selection.need_use_of_logits("calibrate", self.fitted.detector, kind)
             made = selection.synthetic(self.outputs(parts.validation), kind)
             other = self.fitted.score(made)
         return _joined([known, other])
@@ -105,8 +106,10 @@ class _Scorer:
             logits = np.asarray(test.logits, dtype=np.float64)
             margin = kind.published_margin(logits, scores.known)
             if margin is None:
-                no_rule(kind.name)
+                _no_rule(kind.name)
             return scores.with_known(margin)
+        if not self.fitted.detector.rejects_by_argmax:
+            _no_rule(self.fitted.detector.name)
         shares = self.fitted.class_probabilities(test)
         known = shares[:, :-1]
         best = known.max(axis=1)
@@ -118,6 +121,13 @@ class _Scorer:
                 _check.fail("calibrate", "epsilon", rule, got)
             margin = np.minimum(margin, best - np.nextafter(epsilon[n], 1))
         return replace(scores, known=margin, predicted=known.argmax(axis=1))
+
+
+def _no_rule(kind: str) -> None:
+    """Raise because a method or detector was published without a rule."""
+    rule = "an objective that chooses a threshold on calibration data, such as osa"
+    got = f"'published', but {kind} was published without a rule for rejecting samples"
+    _check.fail("calibrate", "objective", rule, got)
 
 
 def _joined(parts: Sequence[Scores]) -> Scores:

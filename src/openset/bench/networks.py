@@ -3,7 +3,7 @@
 import json
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -133,15 +133,21 @@ class Place:
             yield
 
 
+def grouped(tasks: Iterable[Task], key: Callable[[Task], Hashable]) -> list[list[Task]]:
+    """Group cells with equal keys, in the order of the first of each."""
+    found: dict[Hashable, list[Task]] = {}
+    for task in tasks:
+        found.setdefault(key(task), []).append(task)
+    return list(found.values())
+
+
 def make(tasks: Sequence[Task], place: Place) -> None:
     """Train the networks of cells, at the same time if there are several.
 
     They are of one model. If a network fails, so do its cells.
     """
-    waiting: dict[str, list[Task]] = {}
-    for task in tasks:
-        waiting.setdefault(task.network.id, []).append(task)
-    networks = [some[0].network for some in waiting.values()]
+    waiting = grouped(tasks, lambda task: task.network.id)
+    networks = [some[0].network for some in waiting]
     is_run = networks[0].model.is_network
     if is_run:
         optional("torch", "torch")  # before threads are limited: also its own
@@ -149,7 +155,7 @@ def make(tasks: Sequence[Task], place: Place) -> None:
         if is_run and len(networks) > 1:
             with suppress(Exception):  # each shows its own error below
                 _train(networks, place)
-        for network, some in zip(networks, waiting.values(), strict=True):
+        for network, some in zip(networks, waiting, strict=True):
             if not place.is_trained(some[0]):
                 with place.recording(some, "its network failed: "):
                     _train([network], place) if is_run else _fit(network, place)

@@ -6,7 +6,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from openset import _plugins, runs
+from openset import _check, _plugins, runs
 from openset._optional import optional
 from openset.bench import dependencies, protocols
 from openset.bench.networks import Network, Task
@@ -30,7 +30,12 @@ def plan(study: Study) -> list[Task]:
     """
     base = study.base.resolve()
     with _plugins.searching(base, Path.cwd()):
-        return list(_tasks(study, base))
+        tasks = list(_tasks(study, base))
+    if not tasks:
+        rule = "with cells: of protocols and models, or of saved outputs"
+        remedy = f"The detector {PUBLISHED!r} is for networks only"
+        _check.fail("bench", "study", rule, "none", remedy)
+    return tasks
 
 
 def _tasks(study: Study, base: Path) -> Iterator[Task]:

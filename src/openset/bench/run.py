@@ -20,7 +20,7 @@ from openset import _backends, _check, _io, _locks, datasets, runs
 from openset._optional import optional
 from openset._progress import bar
 from openset.bench import cells, networks, protocols
-from openset.bench.networks import Place, Task
+from openset.bench.networks import Place, Task, grouped
 from openset.bench.plan import plan
 from openset.bench.study import Study, read
 from openset.protocols import Draws
@@ -121,13 +121,11 @@ def run(
             place.file("failed", task).unlink(missing_ok=True)
         where = {"backend": backend, "jobs": jobs}
         _train(left, place, where)
-        fits: dict[tuple[Path, str], list[Task]] = {}
-        for task in left:
-            if not place.file("failed", task).exists():  # as its network did
-                key = place.folder(task.network), task.detector.title
-                fits.setdefault(key, []).append(task)
-        groups = list(fits.values())
-        _each(cells.make, groups, place, place.is_finished, **where)
+        able = [task for task in left if not place.file("failed", task).exists()]
+        fits = grouped(
+            able, lambda task: (place.folder(task.network), task.detector.title)
+        )
+        _each(cells.make, fits, place, place.is_finished, **where)
         if shard == (1, 1):
             _conclude(place)
     ids = {task.id for task in left}
@@ -143,10 +141,8 @@ def _part(every: list[Task], shard: tuple[int, int]) -> list[Task]:
     number, n = shard
     if not 1 <= number <= n:
         _check.fail("bench", "shard", "i/n with 1 <= i <= n", f"{number}/{n}")
-    units = [task.id if task.network.saved else task.network.id for task in every]
-    places = {unit: i for i, unit in enumerate(dict.fromkeys(units))}
-    pairs = zip(every, units, strict=True)
-    return [task for task, unit in pairs if places[unit] % n == number - 1]
+    units = grouped(every, lambda one: one.id if one.network.saved else one.network.id)
+    return list(chain(*units[number - 1 :: n]))
 
 
 @contextmanager
@@ -198,15 +194,11 @@ def _train(tasks: list[Task], place: Place, where: Mapping[str, Any]) -> None:
     """Train the networks that cells need; if one fails, so do its cells."""
     missing = [task for task in tasks if not place.is_trained(task)]
     for model in place.study.models:
-        waiting: dict[str, list[Task]] = {}
-        for task in missing:
-            if task.network.model is model:
-                waiting.setdefault(task.network.id, []).append(task)
-        if waiting and model.gpus and where["backend"] != "ray":
+        mine = [task for task in missing if task.network.model is model]
+        if mine and model.gpus and where["backend"] != "ray":
             _need_gpu(model.gpus)
-        some, n = list(waiting.values()), model.together
-        starts = range(0, len(some), n)
-        groups = [list(chain.from_iterable(some[i : i + n])) for i in starts]
+        some, n = grouped(mine, lambda task: task.network.id), model.together
+        groups = [list(chain(*some[i : i + n])) for i in range(0, len(some), n)]
         how = {"n_gpus": model.gpus, **where}
         _each(networks.make, groups, place, place.is_trained, **how)
 
@@ -243,18 +235,9 @@ def _conclude(place: Place) -> None:
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
     (run / "cells").mkdir(exist_ok=True)
     runs.results(run).save(run / "results.csv")
-    document: dict[str, Any] = {
-        "headline": study.rows()[0].key,
-        "metrics": {
-            row.key: {"label": row.short, "better": row.better} for row in study.rows()
-        },
-        "thresholds": {
-            # A float, not the text "inf" of a cell: the checks compare with it.
-            cell.id: {"value": float(chosen["value"]), "method": chosen["method"]}
-            for cell in runs.read_cells(run)
-            if (chosen := cell.threshold) is not None
-        },
-    }
-    more = {key: getattr(study, key) for key in ("name", "claim", "tuned_on")}
-    document |= {key: value for key, value in more.items() if value}
+    rows = study.rows()
+    metrics = {row.key: {"label": row.short, "better": row.better} for row in rows}
+    said = {"headline": rows[0].key, "metrics": metrics}
+    said |= {key: getattr(study, key) for key in ("name", "claim", "tuned_on")}
+    document = {key: value for key, value in said.items() if value}
     _io.put(run / "study.json", json.dumps(document, indent=1))

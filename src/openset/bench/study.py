@@ -16,7 +16,6 @@ from pydantic import (
 from openset import _check, _io, _plugins, detectors, thresholds
 from openset.bench.protocols import AnyEntry, Count, Drawn, Part, Unknowns, Whole
 from openset.metrics import Metric, get
-from openset.selection import need_use_of_logits
 
 PUBLISHED = "published"
 """Name used instead of a detector, for the published score of a training method, and
@@ -165,6 +164,11 @@ class Calibration(Part):
     surrogate: Literal["protocol", "none", "mixup", "left-out"] = "protocol"
     epsilon: dict[int, float] = {}
 
+    @property
+    def needs_surrogates(self) -> bool:
+        """Whether it needs the surrogate classes of the protocol."""
+        return self.surrogate == "protocol" and self.objective != PUBLISHED
+
 
 def _counted(value: Any) -> Any:
     return list(range(value)) if isinstance(value, int) and value > 0 else value
@@ -201,31 +205,16 @@ class Study(Part):
             if len(set(titles)) < len(titles):
                 remedy = "Give a name (detectors and methods: a label)"
                 _check.fail("bench", part, "of different names", titles, remedy)
-        if not self.outputs and not (self.protocols and self.models):
-            rule = "given, or else saved outputs"
-            _check.fail("bench", "protocols and models", rule, "none")
+        for one in self.detectors:
+            one.detector()
         at = ("threshold", "operational")
         chosen = [row.key for row in self.rows() if row.kind in at]
         if self.calibrate is None and chosen:
             rule = "metrics without a threshold where calibrate is not given"
             _check.fail("bench", "metrics", rule, ", ".join(chosen))
-        return self
-
-    @model_validator(mode="after")
-    def _can_choose_thresholds(self) -> Self:
-        wanted = self.calibrate or Calibration(surrogate="none")
-        is_by_rule = wanted.objective == PUBLISHED
-        for one in self.detectors:
-            if (made := one.detector()) is not None:
-                need_use_of_logits("calibrate", made, wanted.surrogate)
-                if is_by_rule and not made.rejects_by_argmax:
-                    no_rule(one.name)
-            elif not any(model.is_network for model in self.models):
-                rule = "a detector where no model is a network"
-                _check.fail("bench", "name", rule, "the score of a training method")
         drawn = [one for one in self.protocols if isinstance(one, Drawn)]
         lacks = any(one.surrogate is None for one in drawn)
-        if lacks and wanted.surrogate == "protocol" and not is_by_rule:
+        if lacks and self.calibrate and self.calibrate.needs_surrogates:
             rule = "one of mixup, left-out, none without surrogate classes"
             remedy = "Or draw some: kind: operational"
             _check.fail("calibrate", "surrogate", rule, "'protocol'", remedy)
@@ -266,10 +255,3 @@ def parse(text: str | bytes, base: Path = Path()) -> Study:
         found = ((".".join(map(str, e["loc"])), e["msg"]) for e in error.errors())
         lines = (": ".join(filter(None, one)) for one in found)
         raise ValueError("\n".join(lines).replace("Value error, ", "")) from error
-
-
-def no_rule(kind: str) -> None:
-    """Raise because a method or detector was published without a rule."""
-    rule = "an objective that chooses a threshold on calibration data, such as osa"
-    got = f"'published', but {kind} was published without a rule for rejecting samples"
-    _check.fail("calibrate", "objective", rule, got)

@@ -206,10 +206,16 @@ def directions(folder: str | Path) -> dict[str, str]:
 
     They are in its ``study.json``: such metrics need not be installed here.
     """
-    path = Path(folder) / "study.json"
-    found = _json(path).get("metrics") if path.exists() else None
-    every = {key: one.get("better") for key, one in (found or {}).items()}
+    metrics = said(folder).get("metrics") or {}
+    every = {key: one.get("better") for key, one in metrics.items()}
     return {key: way for key, way in every.items() if way in ("higher", "lower")}
+
+
+def said(folder: str | Path) -> dict[str, Any]:
+    """Return what ``study.json`` says of a study; nothing if there is none."""
+    path = Path(folder) / "study.json"
+    found = _json(path) if path.exists() else None
+    return found if isinstance(found, dict) else {}
 
 
 def failures(folder: str | Path) -> list[dict[str, Any]]:

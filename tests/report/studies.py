@@ -60,7 +60,7 @@ def cell(seed, detector, protocol, *, gap, method="", classes=CLASSES):
         key=key,
         rows=rows,
         threshold=done.threshold.to_dict(),
-        operation=done.to_dict(),
+        operation=done.to_dict() | {"alpha": done.alpha_test},
         classes=classes,
         curve=[{"epoch": i, "outer_score": 0.5 + 0.1 * i} for i in (1, 2, 3)],
         provenance={"machine": "here", "started": 1.0},

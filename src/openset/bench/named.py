@@ -17,7 +17,7 @@ from openset.outputs import Outputs
 from openset.results import Result, Results
 from openset.scores import Scores
 
-__all__ = ["Table", "evaluate", "load", "names"]
+__all__ = ["Table", "evaluate", "load", "names", "saved_in"]
 
 _CALLER = "named.evaluate"
 
@@ -111,6 +111,18 @@ class Table:
         return "\n\n".join([*parts, *self.notes()]) + "\n"
 
 
+def saved_in(folder: Path) -> dict[str, Path]:
+    """Return outputs saved in a folder: ``train`` is ``train.npz``, or a folder.
+
+    Those of unknowns are one folder below: ``near/tin``.
+    """
+    return {
+        path.relative_to(folder).as_posix().removesuffix(".npz"): path
+        for path in (*folder.glob("*"), *folder.glob("*/*"))
+        if path.suffix == ".npz" or (path / "meta.json").is_file()
+    }
+
+
 def evaluate(
     benchmark: Benchmark,
     outputs: str | Path,
@@ -135,12 +147,7 @@ def evaluate(
         Leave out data sets that have no file, instead of raising an error.
     """
     folder = Path(outputs)
-    files = {
-        name: path
-        for name in ("train", *benchmark.files())
-        for path in (folder / f"{name}.npz", folder / name)
-        if path.is_file() or (path / "meta.json").is_file()
-    }
+    files = saved_in(folder)
     missing = [f"{name}.npz" for name in benchmark.files() if name not in files]
     unknown = [name for name in benchmark.files("unknown") if name in files]
     if missing and not (partial and unknown and "known" in files):
@@ -178,12 +185,8 @@ def evaluate(
         return {detector: replace(one, groups=None) for detector, one in found}
 
     def row(problem: str, detector: str, metric: metrics.Metric, one: Scores) -> Result:
-        about: dict[str, Any] = {
-            "detector": detector,
-            "metric": metric.key,
-            "n": len(one),
-        }
-        about |= {"protocol": f"{benchmark.name}{problem}"}
+        about: dict[str, Any] = {"metric": metric.key, "n": len(one)}
+        about |= {"protocol": f"{benchmark.name}{problem}", "detector": detector}
         model = folder.resolve().name
         return Result(**about, model=model, value=metric.value(one))
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset.metrics.counts import ALPHA, positions, ranking_counts
+from openset.metrics.counts import positions, ranking_counts
 from openset.metrics.curves import optimum
 from openset.report.decisions import class_name
 from openset.report.display import readable
@@ -47,9 +47,8 @@ class Pack:
     def _cell(self, run: Run, scores: Scores) -> dict[str, Any]:
         calibration, best, calibrated = run.calibration(), None, None
         hindsight = self._optima(scores)
-        alpha = ALPHA if run.alpha is None else run.alpha
         if run.cut is None:  # the page starts at the oracle, with the α of its OSA
-            best = _text(optimum(ranking_counts(scores), alpha=alpha).threshold)
+            best = _text(optimum(ranking_counts(scores), alpha=run.alpha).threshold)
         if calibration is not None and calibration.n_known and calibration.n_unknown:
             calibrated = self._optima(calibration)
         n, row = len(scores), None
@@ -66,7 +65,7 @@ class Pack:
                 group = self._array(place, np.min_scalar_type(int(every.size)).str[1:])
         return {
             "name": readable(run.method),
-            "protocol": readable(run.protocol),
+            "protocol": readable(run.place.protocol),
             "unit": "knownness",
             "n": n,
             "shown": len(scores),
@@ -77,7 +76,7 @@ class Pack:
             "best": best,
             # A study has such metrics without a threshold if a rule made the decisions.
             "by_rule": run.cut is None and "overall_score" in run.values,
-            "alpha": alpha,
+            "alpha": run.alpha,
             "known": self._array(scores.known, "f8"),
             "label": self._array(label, small),
             "predicted": self._array(predicted, small),

@@ -101,8 +101,8 @@ def write(
 def _content(study: Study, pin: Sequence[str]) -> dict[str, Any]:
     shown: list[views.View] = []
     loaded: list[views.Pairs] = []
-    for protocol in dict.fromkeys(run.protocol for run in study.runs):
-        runs = [run for run in study.runs if run.protocol == protocol]
+    for protocol in dict.fromkeys(run.place.protocol for run in study.runs):
+        runs = [run for run in study.runs if run.place.protocol == protocol]
         one = board(study, runs)
         chosen = views.chosen(runs, one, pin) if len(shown) < MOST_VIEWS else []
         pairs = [(run, run.scores()) for run in chosen]

@@ -8,7 +8,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from openset import _check, runs
+from openset import _check, _io, runs
 from openset._types import ArtefactError
 from openset.metrics import evaluate, table
 from openset.metrics.counts import ALPHA
@@ -31,16 +31,25 @@ class Value(NamedTuple):
     high: float | None = None
 
 
+class Place(NamedTuple):
+    """Which run of a method it is, as :mod:`openset.stats` counts runs.
+
+    `split` numbers the test samples of one network.
+    """
+
+    protocol: str = ""
+    repeat: int = 0
+    split: int = 0
+    seed: int = 0
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Run:
     """One run of a method on a problem: its numbers, and where its scores are."""
 
     method: str
     trained: str = ""  # how the network was trained, without the detector
-    protocol: str = ""
-    repeat: int = 0
-    seed: int = 0
-    split: int = 0  # of the test samples of one network
+    place: Place = field(default_factory=Place)
     values: Mapping[str, Value]
     n: int = 0
     scores_path: Path = Path()
@@ -50,11 +59,6 @@ class Run:
     classes: tuple[str, ...] = ()
     curve: Sequence[Mapping[str, Any]] | None = None
     load: Callable[[Path], Scores] = Scores.load
-
-    @property
-    def place(self) -> tuple[str, int, int, int]:
-        """Which run it is, as :mod:`openset.stats` counts runs."""
-        return (self.protocol, self.repeat, self.split, self.seed)
 
     @property
     def has_scores(self) -> bool:
@@ -68,10 +72,9 @@ class Run:
         return one.value if isinstance(one, Threshold) else one
 
     @property
-    def alpha(self) -> float | None:
-        """The α with which its operation was reported, if any."""
-        found = (self.operation or {}).get("alpha_test")
-        return None if found is None else float(found)
+    def alpha(self) -> float:
+        """The α with which its operation was reported, or would be."""
+        return float((self.operation or {}).get("alpha", ALPHA))
 
     def scores(self) -> Scores:
         """Read its test scores."""
@@ -102,8 +105,8 @@ class Study:
     def label(self, metric: str) -> str:
         """Return the name of a metric, with its positive class and its α."""
         if metric == "oosa":
-            told = {run.alpha for run in self.runs if run.alpha is not None} or {ALPHA}
-            return f"OOSA (α = {' or '.join(f'{alpha:g}' for alpha in sorted(told))})"
+            told = sorted({run.alpha for run in self.runs})
+            return f"OOSA (α = {' or '.join(f'{alpha:g}' for alpha in told)})"
         for row in table():
             if row.key == metric:
                 return row.label if "positive" in row.label else row.short
@@ -112,16 +115,12 @@ class Study:
     def results(self, chosen: Iterable[Run] | None = None) -> Results:
         """Return the numbers of runs, each method by its name."""
         last = {(run.method, run.place): run for run in chosen or self.runs}
-        rows = (
-            Result(
-                protocol=run.protocol, repeat=run.repeat, split=run.split,
-                seed=run.seed, detector=run.method, metric=key, value=value.value,
-                n=run.n,
-            )
-            for run in last.values()
-            for key, value in run.values.items()
-        )  # fmt: skip
-        return Results(rows, better=self.better)
+        made = []
+        for run in last.values():
+            about: dict[str, Any] = {"detector": run.method, **run.place._asdict()}
+            for key, value in run.values.items():
+                made.append(Result(metric=key, value=value.value, n=run.n, **about))
+        return Results(made, better=self.better)
 
 
 def read(
@@ -164,7 +163,7 @@ def _from_folder(folder: Path) -> Study:
         remedy = "Files of scores are given by name: openset report a.csv b.csv"
         rule = "a run folder of openset bench with finished cells, or hold scores/"
         _check.fail("report", str(folder), rule, "neither", remedy, ArtefactError)
-    said = _json(folder / "study.json")
+    said = runs.said(folder)
     own = said.get("metrics") or {}
     return Study(
         title=str(said.get("name") or folder.resolve().name),
@@ -185,47 +184,21 @@ def _from_scores(folder: Path) -> list[Run]:
     ]
 
 
-def _json(path: Path) -> dict[str, Any]:
-    """Return what a file of settings holds; nothing if there is no such file."""
-    if not path.exists():
-        return {}
-    try:
-        settings = json.loads(path.read_text("utf-8"))
-    except ValueError as error:
-        msg = f"report: {path} is not JSON: {error}"
-        raise ArtefactError(msg) from error
-    return settings if isinstance(settings, dict) else {}
-
-
 def _from_cells(folder: Path) -> list[Run]:
     """Read the cells that have numbers, each with what was run, as a row."""
-    cells = [
-        (cell, next(iter(cell.results())))
-        for cell in runs.read_cells(folder)
-        if cell.rows
-    ]
-    names = names_of(row for _, row in cells)
-    return [_from_cell(folder, cell, names[who(row)], row) for cell, row in cells]
+    found = [cell for cell in runs.read_cells(folder) if cell.rows]
+    pairs = [(cell, next(iter(cell.results()))) for cell in found]
+    names = names_of(row for _, row in pairs)
+    return [_from_cell(folder, cell, names[who(row)], row) for cell, row in pairs]
 
 
 def _from_cell(folder: Path, cell: runs.Cell, name: str, row: Result) -> Run:
-    values = {
-        one["metric"]: Value(float(one["value"]), one.get("low"), one.get("high"))
-        for one in cell.rows
-    }
-    done = cell.operation or {}
-    if "oosa" in done:
-        found = Value(float(done["oosa"]), done.get("low"), done.get("high"))
-        values.setdefault("oosa", found)
     return Run(
         method=name,
         trained=row.method or row.model or "network",
-        protocol=row.protocol,
-        repeat=row.repeat,
-        seed=row.seed,
-        split=row.split,
-        values=values,
-        n=max((int(one.get("n", 0)) for one in cell.rows), default=0),
+        place=Place(row.protocol, row.repeat, row.split, row.seed),
+        values=_values(cell.rows),
+        n=row.n,
         scores_path=folder / "scores" / f"{cell.id}.npz",
         calibration_path=folder / "calibration" / f"{cell.id}.npz",
         threshold=Threshold.from_dict(dict(cell.threshold)) if cell.threshold else None,
@@ -233,6 +206,14 @@ def _from_cell(folder: Path, cell: runs.Cell, name: str, row: Result) -> Run:
         classes=tuple(cell.classes),
         curve=cell.curve,
     )
+
+
+def _values(rows: Iterable[Mapping[str, Any]]) -> dict[str, Value]:
+    """Return the numbers of rows by metric."""
+    return {
+        one["metric"]: Value(float(one["value"]), one.get("low"), one.get("high"))
+        for one in rows
+    }
 
 
 def _from_files(paths: Sequence[Path], load: Callable[[Path], Scores]) -> Study:
@@ -244,8 +225,8 @@ def _from_files(paths: Sequence[Path], load: Callable[[Path], Scores]) -> Study:
     firsts: dict[str, tuple[Path, Scores]] = {}  # by protocol
     made = []
     for one in score_files.find_or_name(paths):
-        at = {"protocol": one.protocol, "repeat": one.repeat, "seed": one.seed}
-        run = replace(_from_file(one.path, one.method, load), **at)  # type: ignore[arg-type]
+        at = Place(one.protocol, one.repeat, 0, one.seed)
+        run = replace(_from_file(one.path, one.method, load), place=at)
         if not one.has_repeats:
             scores = run.scores()
             path, first = firsts.setdefault(one.protocol, (one.path, scores))
@@ -270,10 +251,7 @@ def _from_file(
     calibration = path.parent.parent / "calibration" / path.name
     return Run(
         method=method,
-        values={
-            row["metric"]: Value(row["value"], row["low"], row["high"])
-            for row in found.rows()
-        },
+        values=_values(found.rows()),
         n=len(scores),
         scores_path=path,
         classes=tuple(scores.class_names or ()),
@@ -298,11 +276,10 @@ def _trained_folders(folder: Path) -> dict[Path, tuple[int, int]]:
 
 def _from_training(folder: Path, repeat: int, seed: int) -> list[Run]:
     """Read a training run: its scores, class names and learning curves."""
-    record = _json(folder / "trained.json")
-    spec, log = record.get("spec", {}), record.get("log", [])
-    protocol = spec.get("protocol")
-    known = protocol.get("known", ()) if isinstance(protocol, Mapping) else ()
-    curve = []
+    path, curve = folder / "trained.json", []
+    with _io.naming(path):
+        record = json.loads(path.read_bytes())
+    spec, log = record["spec"], record["log"]
     # of the test part where it was recorded
     for line in [line for line in log if "test_accuracy" in line] or log:
         tested = {k[5:]: v for k, v in line.items() if k.startswith("test_")}
@@ -311,11 +288,10 @@ def _from_training(folder: Path, repeat: int, seed: int) -> list[Run]:
     return [
         replace(
             one,
-            repeat=repeat,
-            seed=seed,
+            place=Place(repeat=repeat, seed=seed),
             curve=curve,
-            trained=str(spec.get("method", "network")),
-            classes=one.classes or tuple(map(str, known)),
+            trained=spec["method"],
+            classes=one.classes or tuple(map(str, spec["protocol"]["known"])),
         )
         for one in _from_scores(folder)
     ]

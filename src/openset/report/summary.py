@@ -39,9 +39,9 @@ def counts(study: Study) -> list[str]:
         return [f"{runs[0].n:,} samples"]
     texts = [
         _plural(len({run.method for run in runs}), "method"),
-        _plural(len({run.protocol for run in runs}), "problem"),
+        _plural(len({run.place.protocol for run in runs}), "problem"),
     ]
-    of_each = Counter((run.method, run.protocol) for run in runs).values()
+    of_each = Counter((run.method, run.place.protocol) for run in runs).values()
     if max(of_each) > 1:  # repeats times seeds; problems may differ in their number
         most = f"{_plural(max(of_each), 'run')} of each"
         texts.append(most if len(set(of_each)) == 1 else f"up to {most}")
@@ -130,7 +130,7 @@ def _operation(study: Study, method: str) -> Iterable[Sentence]:
     """Say what the thresholds of a method reach on test samples."""
     mine = [run for run in study.runs if run.method == method]
     done = [
-        (run.operation, 0.5 if run.alpha is None else run.alpha)
+        (run.operation, run.alpha)
         for run in mine
         if run.operation is not None and {"oosa", "oracle"} <= set(run.operation)
     ]

@@ -11,7 +11,7 @@ from openset.metrics.counts import ALPHA
 from openset.report import curves, decisions, histograms, operating, settings
 from openset.report.display import Display, number_text, readable
 from openset.report.leaderboard import PairTests, ends, pair_tests
-from openset.report.read import Run, Study
+from openset.report.read import Place, Run, Study
 from openset.scores import Scores
 from openset.stats import Leaderboard
 
@@ -62,7 +62,7 @@ def chosen(runs: Sequence[Run], one: Leaderboard, pin: Sequence[str]) -> list[Ru
     pinned = [name for name in one.rows if name in pin]
     others = [name for name in one.rows if name not in pin]
     shown = {*pinned, *others[: max(MOST_METHODS - len(pinned), 0)]}
-    repeats: dict[tuple[str, int, int, int], dict[str, Run]] = {}
+    repeats: dict[Place, dict[str, Run]] = {}
     for run in runs:
         if run.method in shown and run.has_scores:
             repeats.setdefault(run.place, {}).setdefault(run.method, run)
@@ -93,7 +93,7 @@ def view(protocol: str, one: Leaderboard, pairs: Pairs, runs: Sequence[Run]) -> 
     if not is_one:
         about += (
             "; OSCR, ROC and risk over coverage are means over repeats, the other "
-            f"figures are of repeat {first.repeat}, seed {first.seed}"
+            f"figures are of repeat {first.place.repeat}, seed {first.place.seed}"
         )
     if len(one.rows) > len(pairs):
         about += f"; {len(pairs)} of {len(one.rows)} methods"
@@ -134,8 +134,7 @@ def _figures(
         f"many of the test samples are unknown.{band}",
     )
     chosen = {r.method: r.threshold for r, _ in pairs if r.threshold is not None}
-    # The α of the study's own report, if there is one.
-    alphas = {run.alpha for run, _ in pairs if run.alpha is not None}
+    alphas = {run.alpha for run, _ in pairs}  # of the study's own report
     text = "The diamond is the oracle: the best threshold for these samples."
     text += " The star is the threshold in use, chosen on other data." if chosen else ""
     yield Figure(
@@ -199,11 +198,11 @@ def training(study: Study) -> Figure | None:
     for run in study.runs:
         if run.curve:
             of_method = found.setdefault(run.trained, {})
-            of_method[run.protocol, run.repeat, run.seed] = run.curve
+            of_method[run.place._replace(split=0)] = run.curve
     if not found:
         return None
     few = {name: list(of.values()) for name, of in islice(found.items(), MOST_METHODS)}
-    n = len({run.protocol for run in study.runs if run.curve})
+    n = len({run.place.protocol for run in study.runs if run.curve})
     which = f"the runs of all {n} problems" if n > 1 else "runs"
     text = f"Mean over {which}; the band is one standard deviation."
     return Figure(settings.learning_curves(few), text)

@@ -64,8 +64,7 @@ def sample_counts(settings: Settings) -> Content:
     axes.set(xlabel="known classes", ylabel="unknown classes")
     axes.legend(title="test samples")
     note = f"{len(order)} pairs of ten classes, test part of 2 folds of MNIST."
-    table = settings.item.table(rows)
-    return Content(tables=[table], figures={settings.item.name: figure}, notes=[note])
+    return settings.content(rows, figure=figure, note=note)
 
 
 def random_decisions(settings: Settings) -> Content:
@@ -107,8 +106,7 @@ def random_decisions(settings: Settings) -> Content:
             i = cells.index((informed, n_known, n_unknown))
             means = [float(values[i].mean()) for values in found.values()]
             rows.append((n_known, n_unknown, informed, *means))
-    table = settings.item.table(rows)
-    return Content(tables=[table], figures={settings.item.name: figure})
+    return settings.content(rows, figure=figure)
 
 
 def worked_example() -> Scores:
@@ -152,7 +150,5 @@ def four_scores(settings: Settings) -> Content:
         title = f"{name} {values[f'{name}_score']:.3f}"
         axes.set(title=title, xlabel="decision", ylabel="")
     figure.axes[0].set_ylabel("true class")
-    table = settings.item.table(
-        [(metrics.get(key).label, value) for key, value in values.items()]
-    )
-    return Content(tables=[table], figures={settings.item.name: figure})
+    rows = [(metrics.get(key).label, value) for key, value in values.items()]
+    return settings.content(rows, figure=figure)

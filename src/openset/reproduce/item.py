@@ -135,10 +135,6 @@ class Item:
         """Data sets, extras and machines that it needs."""
         return ", ".join([*self.sets, self.also])
 
-    def table(self, rows: Sequence[Sequence[Entry]], number: int = 0) -> Table:
-        """Return rows as one of its tables: title, columns and note are given."""
-        return Table(rows=rows, **self.options["tables"][number])
-
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
@@ -146,9 +142,21 @@ class Settings:
 
     item: Item
     out: Path
-    root: Path | None = None
-    outputs: Path | None = None
+    root: str | Path | None = None
+    outputs: str | Path | None = None
     running: Mapping[str, Any] = field(default_factory=dict)
+
+    def content(
+        self, *rows: Sequence[Sequence[Entry]], figure: Any = None, note: str = ""
+    ) -> Content:
+        """Return rows as the item's tables, whose titles and columns are given."""
+        options = self.item.options
+        pairs = zip(rows, options["tables"], strict=True)
+        return Content(
+            tables=[Table(rows=of_table, **about) for of_table, about in pairs],
+            figures={} if figure is None else {self.item.name: figure},
+            notes=[*filter(None, [note]), *options.get("notes", ())],
+        )
 
 
 @functools.cache
@@ -233,10 +241,9 @@ def run(
     _check.one_of("reproduce", "name", name, list(_table()))
     item, out, started = _table()[name], Path(out), time.time()
     out.mkdir(parents=True, exist_ok=True)
-    given = {"root": None if root is None else Path(root)}
-    given |= {"outputs": None if outputs is None else Path(outputs)}
     make = pkgutil.resolve_name(f"openset.reproduce.{item.make}")
-    found: Content = make(Settings(item=item, out=out, running=running, **given))
+    given = Settings(item=item, out=out, root=root, outputs=outputs, running=running)
+    found: Content = make(given)
     for title, figure in found.figures.items():
         draw = getattr(figure, "plot", None) or figure.savefig  # ours, or matplotlib's
         draw(out / f"{title}.png")

@@ -58,12 +58,7 @@ class Network:
     @functools.cached_property
     def parts(self) -> dict[str, Path]:
         """The file or folder of every part; of unknowns, "unknown/KIND"."""
-        here = [*self.folder.glob("*"), *self.folder.glob("*/*")]
-        return {
-            path.relative_to(self.folder).as_posix().removesuffix(".npz"): path
-            for path in here
-            if path.suffix == ".npz" or (path / "meta.json").exists()
-        }
+        return bench.named.saved_in(self.folder)
 
     def part(self, name: str) -> Outputs:
         """Return the outputs of a part; of unknowns, whatever their labels."""
@@ -107,7 +102,7 @@ class Network:
 
 def networks(settings: Settings) -> Iterator[Network]:
     """Yield the networks of ``--outputs``; without it, the small one on digits."""
-    folder = settings.outputs or settings.out / "outputs"
+    folder = Path(settings.outputs or settings.out / "outputs")
     if settings.outputs is None:
         _write_digits(folder / "digits")
     found = sorted(folder.glob("*/network.json"))
@@ -169,33 +164,28 @@ def tables(settings: Settings) -> Content:
     options = settings.item.options
     varied, found, notes = options.get("varied"), [], []
     of_kinds = ", mean over unknowns" if varied else ""
+    column = "method" if varied else "protocol"
     for network in networks(settings):
         results, titles, remarks = measured(settings, network)
         notes += remarks
-        layout: dict[str, Any] = {
-            "columns": {title: {"paper": title, "detector": title} for title in titles},
-            "over": ("split",),
-            "head": varied or "unknowns",
-        }
         if "alphas" in options:
             results = Results(_over_alpha(network, options["alphas"]))
-        column = "method" if varied else "protocol"
         rows = dict.fromkeys(getattr(row, column) for row in results)
-        for name, metric in options["metrics"].items():
-            layout["title"] = f"{name}, {network.title}{of_kinds}"
-            layout["where"] = {"metric": metric}
-            table = laid_out(
+        found += [
+            laid_out(
                 results,
+                title=f"{name}, {network.title}{of_kinds}",
                 rows={row: f"{network.title} · {row}" for row in rows},
+                columns={one: {"paper": one, "detector": one} for one in titles},
                 row=column,
+                where={"metric": metric},
                 beside=options.get("published", {}).get(name, ""),
-                **layout,
+                head=varied or "unknowns",
+                with_mean=not varied and len(rows) > 1,
+                over=("split",),
             )
-            means = laid_out(results, rows={"mean": ""}, row="", **layout)
-            is_paper = means.columns != table.columns
-            if not varied and len(rows) > 1 and not is_paper:
-                table = replace(table, rows=[*table.rows, *means.rows])
-            found.append(table)
+            for name, metric in options["metrics"].items()
+        ]
     return Content(tables=found, notes=[*notes, *options["notes"]])
 
 
@@ -236,9 +226,7 @@ def tests(settings: Settings) -> Content:
         gain = -test.difference if name == "FPR95" else test.difference
         p = "–" if test.p_value is None else f"{next(corrected):.1g}"
         rows.append([title, name, test.b, gain, test.n, p])
-    return Content(
-        tables=[settings.item.table(rows)], notes=settings.item.options["notes"]
-    )
+    return settings.content(rows)
 
 
 def _drawn(found: Sequence[Network]) -> Network:
@@ -272,8 +260,7 @@ def figure1(settings: Settings) -> Content:
         if network is _drawn(found):
             how = {"thresholds": chosen, "alpha": done["alpha"]}
             shown = report.osa_over_urr(scores, **how)
-    table = settings.item.table(rows)
-    return Content(tables=[table], figures={settings.item.name: shown})
+    return settings.content(rows, figure=shown)
 
 
 def figure2(settings: Settings) -> Content:
@@ -289,5 +276,4 @@ def figure2(settings: Settings) -> Content:
         for row in shown.brief.rows:
             entries = [None if entry == "–" else entry for entry in row]
             rows.append((network.title, *entries))
-    table = settings.item.table(rows)
-    return Content(tables=[table], figures={settings.item.name: figure})
+    return settings.content(rows, figure=figure)

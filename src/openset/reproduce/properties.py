@@ -4,7 +4,6 @@ Every entry is run on the scores of a real classifier. It is trained on few imag
 that it makes errors and the conditions of the propositions hold.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -28,9 +27,11 @@ _METRICS = {
     "OpenAUC": "openauc",
 }
 
+_NUMBERS = [
+    f"{of}{side}" for of in ("", "found_", "openauc_") for side in ("before", "after")
+]
+
 Floats = NDArray[np.float64]
-Measure = Callable[[Scores, float], Floats]
-"""A metric at a threshold, as one number or, for a curve, as many."""
 
 
 def classifier_scores() -> Scores:
@@ -77,16 +78,12 @@ def _keeping(scores: Scores, share: float) -> float:
     return float(np.quantile(scores.known[~scores.is_unknown], 1 - share))
 
 
-def _measure(key: str) -> Measure:
+def _measured(key: str, scores: Scores, threshold: float) -> Floats:
+    """Return a metric at a threshold as one number; of the OSCR curve, as many."""
     if key:
-        row = metrics.get(key)
-        return lambda scores, threshold: np.array([row.value(scores, threshold)])
-
-    def oscr(scores: Scores, threshold: float) -> Floats:  # noqa: ARG001  # a Measure
-        found = metrics.oscr_curve(scores)
-        return np.interp(np.linspace(0, 1, 101), found.fpr, found.ccr)
-
-    return oscr
+        return np.array([metrics.get(key).value(scores, threshold)])
+    found = metrics.oscr_curve(scores)
+    return np.interp(np.linspace(0, 1, 101), found.fpr, found.ccr)
 
 
 def _falls(before: Floats, after: Floats) -> bool:
@@ -112,12 +109,13 @@ def table1(settings: Settings) -> Content:
     rows: list[list[Entry]] = []
     numbers: list[list[Entry]] = []
     for name, key in _METRICS.items():
-        measure = _measure(key)
-        before = measure(scores, threshold)
-        misclassified = measure(wrong, threshold)
-        swapped = measure(exchanged.scores, threshold)
-        places = [measure(scores, _keeping(scores, share)) for share in _THRESHOLDS]
-        gap = before - measure(rival, threshold)
+        before, misclassified, swapped, of_rival = (
+            _measured(key, one, threshold)
+            for one in (scores, wrong, exchanged.scores, rival)
+        )
+        others = (_keeping(scores, share) for share in _THRESHOLDS)
+        places = [_measured(key, scores, other) for other in others]
+        gap = before - of_rival
         ours = (
             _falls(before, misclassified),
             _falls(before, swapped),
@@ -130,28 +128,19 @@ def table1(settings: Settings) -> Content:
         means = [float(one.mean()) for one in (before, misclassified, swapped)]
         at = [float(place.mean()) for place in places]
         numbers.append([name, *means, f"{min(at):.3f} to {max(at):.3f}"])
-    twins = {
-        "proposition 1": [exchanged],
-        "proposition 2": [twin(scores, "normalized_accuracy", threshold)],
-        "proposition 3": [
-            twin(scores, "acc_times_auroc", threshold),
-            twin(scores, "acc_plus_auroc", threshold),
-        ],
-    }
-    shown: list[list[Entry]] = [
-        [
-            *(name, metrics.get(one.metric).label, one.before, one.after),
-            *(one.found_before, one.found_after),
-            *(one.openauc_before, one.openauc_after),
-        ]
-        for name, some in twins.items()
-        for one in some
+    twins = (
+        ("proposition 1", exchanged),
+        ("proposition 2", twin(scores, "normalized_accuracy", threshold)),
+        ("proposition 3", twin(scores, "acc_times_auroc", threshold)),
+        ("proposition 3", twin(scores, "acc_plus_auroc", threshold)),
+    )
+    shown = [
+        [name, metrics.get(one.metric).label, *(getattr(one, key) for key in _NUMBERS)]
+        for name, one in twins
     ]
-    every = enumerate((rows, numbers, shown))
-    tables = [settings.item.table(some, number) for number, some in every]
     note = (
         f"Data: digits, 6 known and 4 unknown classes, logistic regression on "
         f"{_N_TRAIN} images; the threshold accepts {_ACCEPTED:.0%} of the known test "
         "samples."
     )
-    return Content(tables=tables, notes=[note])
+    return settings.content(rows, numbers, shown, note=note)

@@ -82,6 +82,7 @@ def laid_out(
     digits: int = 3,
     note: str = "",
     head: str = "method",
+    with_mean: bool = False,
     **how: Any,
 ) -> Table:
     """Lay out results as a table, each column beside the published one.
@@ -98,27 +99,30 @@ def laid_out(
         Published table, if there is one.
     name
         What ``{name}`` in titles and names of the paper stands for.
+    with_mean
+        Add a row with the mean over all rows, unless the paper's numbers are beside.
     how
         Options of :func:`mean`.
     """
     said = published(beside) if beside else {}
+    entries = [said.get(one.format(name=name), {}) for one in rows.values()]
+    titles, places = [*rows], [{row: one} for one in rows]
+    if with_mean and not any(entries):
+        titles, places = [*titles, "mean"], [*places, {}]
     listed: dict[str, list[Entry]] = {}
     for column, about in columns.items():
-        of_paper = about.get("paper", "").format(name=name)
-        entries = [said.get(one.format(name=name), {}) for one in rows.values()]
+        own = {**about}
+        of_paper = own.pop("paper", "").format(name=name)
         if any(of_paper in of_row for of_row in entries):
-            title_of = f"{column}, paper" if len(about) > 1 else column
+            title_of = f"{column}, paper" if own else column
             listed[title_of] = [of_row.get(of_paper) for of_row in entries]
-        wanted = {**(where or {})} | {k: v for k, v in about.items() if k != "paper"}
-        if len(about) > ("paper" in about):
-            listed[column] = [
-                mean(results, wanted | ({row: one} if row else {}), **how)
-                for one in rows
-            ]
+        if own:
+            wanted = {**(where or {})} | own
+            listed[column] = [mean(results, wanted | one, **how) for one in places]
     return Table(
         title=title.format(name=name),
         columns=(head, *listed),
-        rows=[list(line) for line in zip(rows, *listed.values(), strict=True)],
+        rows=[list(line) for line in zip(titles, *listed.values(), strict=True)],
         digits=digits,
         note=note,
     )
@@ -163,13 +167,8 @@ def figure1(settings: Settings) -> Content:
     }
     names = ("f_score", "youden", "normalized_accuracy", "osa")
     shown = report.metric_against_unknown_tpr(scores, metrics=names, alpha="counts")
-    table = settings.item.table(
-        [
-            (data, metric, float(value), float(at))
-            for data, metric, _, value, at in shown.brief.rows
-        ]
-    )
-    return Content(tables=[table], figures={settings.item.name: shown}, notes=[note])
+    found = ((row[0], row[1], *map(float, row[3:])) for row in shown.brief.rows)
+    return settings.content([*found], figure=shown, note=note)
 
 
 def figure2(settings: Settings) -> Content:

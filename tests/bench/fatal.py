@@ -1,4 +1,4 @@
-"""A detector that kills the process it is fitted in: a lost worker, at a chosen point.
+"""A detector that ends the process it is fitted in: a lost worker, at a chosen point.
 
 Studies name it as ``tests.bench.fatal:Fatal``.
 """
@@ -18,48 +18,30 @@ class Fatal(MSP):
     Parameters
     ----------
     mark
-        A file. Who creates it dies; who finds it there lives. Without it all die.
-    node
-        Whether the Ray node it runs on dies, too.
+        A file. Who creates it, and writes its number there, dies; who finds it there
+        lives. Without it all die.
+    end
+        What dies: the "process", the Ray "node" it runs on, too; or, if it is "held",
+        nothing, but the process waits until it is killed.
     """
 
     name = "fatal"
 
     mark: str = ""
-    node: bool = False
+    end: str = "process"
 
     def fit_state(self, train):  # noqa: D102
         try:
             if self.mark:
-                Path(self.mark).open("x", encoding="utf-8").close()
+                with Path(self.mark).open("x", encoding="utf-8") as stream:
+                    stream.write(str(os.getpid()))
         except FileExistsError:
             return {}
-        if self.node:
+        if self.end == "held":
+            signal.pause()
+        if self.end == "node":
             parent = os.getppid()
-            assert "raylet" in Path(f"/proc/{parent}/cmdline").read_text(
-                encoding="utf-8"
-            )
+            assert "raylet" in Path(f"/proc/{parent}/cmdline").read_text("utf-8")
             os.kill(parent, signal.SIGKILL)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError  # nobody comes here
-
-
-@dataclass(frozen=True, kw_only=True)
-class Held(MSP):
-    """MSP; the process that fits it first writes its number to `mark`, and waits.
-
-    It waits until it is killed. Who finds the file there goes on.
-    """
-
-    name = "held"
-
-    mark: str = ""
-
-    def fit_state(self, train):  # noqa: D102
-        path = Path(self.mark)
-        if not path.exists():
-            partial = path.with_name(f"{path.name}.{os.getpid()}")
-            partial.write_text(str(os.getpid()))
-            partial.rename(path)
-            signal.pause()
-        return {}

@@ -29,13 +29,14 @@ def contents(folder):
     return {cell.id: cell.to_json() for cell in cells}
 
 
-def fatal(*, mark="", node=False):
-    """Return the study with one more detector, which kills its process.
+def fatal(*ends):
+    """Return the study with more detectors, which end their processes.
 
-    With a `mark` only the first of them: see :mod:`tests.bench.fatal`. With `node` the
-    Ray node of the process, too.
+    Each is what ends, and its mark or "": see :mod:`tests.bench.fatal`.
     """
-    label = "fatal node" if node else "fatal"
-    more = f'label: {label}, mark: "{mark}", node: {str(node).lower()}'
-    one = f'{{name: "tests.bench.fatal:Fatal", {more}}}'
-    return small((b"[msp,", b"[msp, " + one.encode() + b","))
+    name = "tests.bench.fatal:Fatal"
+    listed = (
+        f'{{name: "{name}", label: fatal {i}, end: {end}, mark: "{mark}"}},'
+        for i, (end, mark) in enumerate(ends)
+    )
+    return small((b"[msp,", "".join(["[", *listed, "msp,"]).encode()))

@@ -36,20 +36,17 @@ def test_definitions_are_complete(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "part", "end", "n", "digest"),
+    ("name", "part", "end", "digest"),
     [
-        ("openood:cifar10", "near/tin", "\n", 7793, "a44fd34e3c925d98"),
-        ("openood:cifar10", "validation/tin", "\n", 1000, "39e22c5c6c2d95f9"),
-        ("openood:cifar100", "near/tin", "\r\n", 6526, "8e5b028a18410c27"),
+        ("openood:cifar10", "near/tin", "\n", "a44fd34e3c925d98"),
+        ("openood:cifar10", "validation/tin", "\n", "39e22c5c6c2d95f9"),
+        ("openood:cifar100", "near/tin", "\r\n", "8e5b028a18410c27"),
     ],
 )
-def test_images_are_those_of_the_files_that_openood_publishes(
-    name, part, end, n, digest
-):
+def test_images_are_those_of_the_files_that_openood_publishes(name, part, end, digest):
     """The files were compared with theirs at many places, and by their lengths."""
     paths = named.load(name).images(part)
     text = "".join(f"tin/{path} -1{end}" for path in paths)
-    assert len(set(paths)) == n
     assert hashlib.sha256(text.encode()).hexdigest().startswith(digest)
 
 

@@ -21,21 +21,15 @@ protocols:
 models: [{kind: mlp}, {kind: sklearn, estimator: sklearn.svm.SVC}]
 detectors: [msp, {name: knn, k: 3}, {name: knn, label: nearest}]
 seeds: 2
-tuned_on: defaults
 """)
-    assert [one.title for one in made.protocols] == [
-        *(
-            "digits 6/4",
-            "digits → vowel",
-            "digits 5/2/3",
-            "mnist",
-            "mine",
-            "here/p.json",
-        )
-    ]
-    assert [one.title for one in made.models] == ["mlp", "SVC"]
-    assert [one.title for one in made.detectors] == ["msp", "knn(k=3)", "nearest"]
-    assert (made.seeds, made.tuned_on) == ([0, 1], "defaults")
+    titles = {
+        part: " | ".join(one.title for one in getattr(made, part))
+        for part in ("protocols", "models", "detectors")
+    }
+    drawn = "digits 6/4 | digits → vowel | digits 5/2/3 | mnist | mine | here/p.json"
+    detectors = "msp | knn(k=3) | nearest"
+    assert titles == {"protocols": drawn, "models": "mlp | SVC", "detectors": detectors}
+    assert made.seeds == [0, 1]
     assert made.protocols[2].n_tests == 1  # splits share a network: never by default
 
 

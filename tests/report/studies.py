@@ -37,25 +37,13 @@ def cell(seed, detector, protocol, *, gap, method="", classes=CLASSES):
     """Make one cell with its scores."""
     calibration, test = scores(seed + 500, 300, gap=gap), scores(seed, gap=gap)
     done = thresholds.operate(calibration, test, alpha=0.5)
-    found = evaluate(test, done.threshold.value)
-    rows = [
-        {
-            "metric": name,
-            "value": found[name],
-            "low": found.intervals[name].low if name in found.intervals else None,
-            "high": found.intervals[name].high if name in found.intervals else None,
-            "n": len(test),
-        }
-        for name in found.values_
-    ]
-    key = {
-        "protocol": protocol,
-        "repeat": 0,
-        "model": "mlp",
-        "method": method,
-        "detector": detector,
-        "seed": seed,
-    }
+    found = evaluate(test, done.threshold.value).rows()
+    oosa = {"metric": "oosa", "value": done.oosa}
+    oosa |= {"low": done.interval.low, "high": done.interval.high}
+    names = ("metric", "value", "low", "high")
+    rows = [{k: row[k] for k in names} | {"n": len(test)} for row in [*found, oosa]]
+    key = {"protocol": protocol, "repeat": 0, "model": "mlp", "method": method}
+    key |= {"detector": detector, "seed": seed}
     made = Cell(
         key=key,
         rows=rows,

@@ -2,6 +2,7 @@
 
 import json
 import os
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -38,6 +39,18 @@ def browser(tmp_path_factory):
     driver = start(tmp_path_factory.mktemp("browser"))
     yield driver
     driver.quit()
+
+
+@contextmanager
+def screen(browser, width):
+    """Look at pages on a screen of this width."""
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1}
+    size["mobile"] = width < 500
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    try:
+        yield
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 class Page:
@@ -225,15 +238,6 @@ def test_alpha_weighs_osa_and_leads_the_threshold(browser, tmp_path):
         agrees(page, test, "counts")
 
 
-def test_rejecting_all_is_a_threshold_too(browser, tmp_path):
-    one = scores(3)
-    one.save(tmp_path / "all.npz")
-    path = report.write(tmp_path / "all.npz", tmp_path / "a.html", threshold=np.inf)
-    page = Page(browser, path)
-    assert agrees(page, one) == np.inf
-    assert page.find("x-slider").get_property("value") == "1000"
-
-
 def test_on_paper_it_is_dark_on_light(browser, lone):
     features = [{"name": "prefers-color-scheme", "value": "dark"}]
     try:
@@ -247,19 +251,6 @@ def test_on_paper_it_is_dark_on_light(browser, lone):
         assert browser.execute_script(drawing) == "rgb(86, 98, 115)"
     finally:
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-
-
-def test_many_classes_are_pooled_but_every_sample_counts(browser, tmp_path):
-    one = scores(5, 3000, n_classes=150)
-    one.save(tmp_path / "many.npz")
-    page = Page(browser, report.write(tmp_path / "many.npz", tmp_path / "many.html"))
-    page.slide("x-slider", 450)
-    assert page.numbers() == expected(one, page.threshold())
-    matrix = np.array(page.matrix())
-    assert matrix.shape == (6, 6)
-    assert matrix.sum() == len(one)
-    rejected = np.count_nonzero(one.known < page.threshold())
-    assert matrix[:, -1].sum() == rejected
 
 
 def test_no_request_leaves_and_the_console_stays_silent(browser, tmp_path):
@@ -343,9 +334,7 @@ def test_leaderboard_and_ten_classes_fit_a_desk_without_scrolling(browser, tmp_p
         made, _, _ = cell(seed, name, "digits", gap=gap, classes=tuple("0123456789"))
         made.save(tmp_path / "study", scores=one, calibration=calibration)
     path = report.write(tmp_path / "study", tmp_path / "page.html")
-    screen = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    try:
+    with screen(browser, 1280):
         Page(browser, path).settle()
         for part in ("#x-matrix", ".board"):
             script = (
@@ -353,8 +342,6 @@ def test_leaderboard_and_ten_classes_fit_a_desk_without_scrolling(browser, tmp_p
                 "return box.scrollWidth - box.clientWidth"
             )
             assert browser.execute_script(script) <= 0, part
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
 def test_every_field_has_a_name_for_those_who_cannot_see(browser, lone):
@@ -394,10 +381,7 @@ def test_long_names_and_exact_thresholds_are_not_clipped(browser, tmp_path, widt
     one = Scores(labels=labels, predicted=predicted, known=known, class_names=names)
     one.save(tmp_path / "many.npz")
     path = report.write(tmp_path / "many.npz", tmp_path / "page.html")
-    screen = {"width": width, "height": 900, "deviceScaleFactor": 1}
-    screen["mobile"] = width < 500
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
-    try:
+    with screen(browser, width):
         page = Page(browser, path)
         page.settle()
         assert browser.execute_script(_CLIPPED) == []
@@ -407,18 +391,23 @@ def test_long_names_and_exact_thresholds_are_not_clipped(browser, tmp_path, widt
         )
         assert names[7] not in heads  # predicted often, but no sample is of it
         assert len(heads) > 2
-    finally:
-        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    page.slide("x-slider", 450)  # every sample is counted all the same
+    assert page.numbers() == expected(one, page.threshold())
+    matrix = np.array(page.matrix())
+    rejected = np.count_nonzero(one.known < page.threshold())
+    assert (matrix.sum(), matrix[:, -1].sum()) == (len(one), rejected)
 
 
-def test_without_a_threshold_it_starts_at_the_oracle_of_rare_unknowns(
-    browser, tmp_path
-):
+def test_it_starts_at_the_threshold_in_use_or_the_oracle(browser, tmp_path):
     rng = np.random.default_rng(0)
     labels = np.repeat([0, -1], [1995, 5])  # the share of known samples rounds to 1
     known = rng.normal(size=2000) + 9 * (labels >= 0)
     one = Scores(labels=labels, predicted=np.zeros(2000, int), known=known)
-    one.save(tmp_path / "rare.npz")
-    page = Page(browser, report.write(tmp_path / "rare.npz", tmp_path / "r.html"))
+    path = one.save(tmp_path / "rare.npz")
+    used = report.write(path, tmp_path / "used.html", threshold=np.inf)
+    page = Page(browser, used)
+    assert agrees(page, one) == np.inf
+    assert page.find("x-slider").get_property("value") == "1000"
+    page = Page(browser, report.write(path, tmp_path / "oracle.html"))
     assert agrees(page, one) == metrics.osa_optimum(one).threshold
     assert page.numbers()["osa"] == f"{evaluate(one)['osa_best']:.4f}"

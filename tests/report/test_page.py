@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from openset import report, runs, thresholds
+from openset import bench, report, runs, thresholds
 from openset.cli import app
 from openset.scores import Scores
+from tests.bench.studies import small
 from tests.report.studies import Reader, cell, render, scores, write_study
 
 pytest.importorskip("jinja2", reason="the extra report")
@@ -118,18 +119,15 @@ def test_a_pinned_method_is_in_the_figures_and_the_explorer(tmp_path):
     assert [one["name"] for one in page.cells()] == [*names[:4], "d6"]
 
 
-def test_an_alpha_of_zero_is_that_of_the_study(tmp_path):
-    for name, gap in (("a", 1.0), ("b", 2.0)):
-        made, test, calibration = cell(1, name, "digits", gap=gap)
-        done = thresholds.operate(calibration, test, alpha=0.0)
-        made = replace(
-            made, operation=done.to_dict(), threshold=done.threshold.to_dict()
-        )
-        made.save(tmp_path / "study", scores=test, calibration=calibration)
-    page = render(tmp_path / "study")
+def test_the_alpha_of_a_study_is_that_of_its_page(tmp_path):
+    """Also if it is 0; the study is written by `openset.bench`."""
+    study = small((b"mixup}", b"mixup, alpha: 0.0}"))
+    assert bench.run(study, tmp_path, backend="sequential").failed == ()
+    page = render(tmp_path)
     assert "OOSA (α = 0)" in page.text
     assert "open-set accuracy, α = 0.00" in page.text
     assert "has an open-set accuracy (α = 0) of" in page.text
+    assert {one["alpha"] for one in page.cells()} == {0}
 
 
 def test_findings_stand_on_top_and_say_which_method_a_file_is_of(tmp_path):

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from pytest import approx  # noqa: PT013
 
 from openset import Scores, UndefinedMetricError, metrics
 from openset.reproduce.consistency import twin
@@ -65,24 +64,21 @@ def test_the_highest_known_scores_go_to_wrong_samples():
         assert (found.openauc_before, found.openauc_after) == (0.5, 0.0)
 
 
-def test_a_twin_tells_the_metrics_of_both():
+@pytest.mark.parametrize(
+    "metric", ["f_score", "youden", "normalized_accuracy", "acc_times_auroc"]
+)
+def test_a_twin_tells_the_metrics_of_both(metric):
     scores = made([(0, 0, 0.9), (2, 1, 0.8), (1, 1, 0.7), (-1, 0, 0.1), (-1, 1, 0.2)])
-    for metric in ("f_score", "youden", "normalized_accuracy", "acc_times_auroc"):
-        found = twin(scores, metric, 0.5)
-        assert found.metric == metric
-        assert found.scores.n_classes == 3
-        row, before = metrics.get(metric), replace(scores, n_classes=3)
-        assert found.before == row.value(before, 0.5)
-        assert found.after == row.value(found.scores, 0.5)
-        assert found.openauc_before == approx(metrics.openauc(scores))
-        assert found.openauc_after == approx(metrics.openauc(found.scores))
-        for side, n in (
-            (scores, found.found_before),
-            (found.scores, found.found_after),
-        ):
-            assert n == np.count_nonzero(side.is_unknown & (side.known < 0.5))
+    found, row = twin(scores, metric, 0.5), metrics.get(metric)
+    assert (found.metric, found.scores.n_classes) == (metric, 3)
+    sides = {"before": replace(scores, n_classes=3), "after": found.scores}
+    for at, side in sides.items():
+        assert getattr(found, at) == row.value(side, 0.5)
+        assert getattr(found, f"openauc_{at}") == metrics.openauc(side)
+        n = np.count_nonzero(side.is_unknown & (side.known < 0.5))
+        assert getattr(found, f"found_{at}") == n
     five = replace(scores, n_classes=5)
-    assert twin(five, "f_score", 0.5).scores.n_classes == 5
+    assert twin(five, metric, 0.5).scores.n_classes == 5
 
 
 def test_what_has_no_twin_is_named():

@@ -25,7 +25,7 @@ from openset.scores import Scores
 
 def make(tasks: Sequence[Task], place: Place) -> None:
     """Run the cells of one detector on the same outputs: it is fitted to them once."""
-    with place.prepared(tasks):
+    with place.prepared():
         scorer = _Scorer(tasks[0], place)
         for task in tasks:
             with place.recording([task]):
@@ -100,34 +100,28 @@ class _Scorer:
         With an `epsilon` for this number of classes it must also be larger than that.
         """
         scores, test = self.scores(name, is_unknown=is_unknown), self.outputs(name)
+        margin: NDArray[np.float64] | None = None
         if self.fitted is None:
             train: Any = optional("openset.train", "torch")
-            kind = train.methods.find(self.method.name)
+            method = train.methods.find(self.method.name)
             logits = np.asarray(test.logits, dtype=np.float64)
-            margin = kind.published_margin(logits, scores.known)
-            if margin is None:
-                _no_rule(kind.name)
-            return scores.with_known(margin)
-        if not self.fitted.detector.rejects_by_argmax:
-            _no_rule(self.fitted.detector.name)
-        shares = self.fitted.class_probabilities(test)
-        known = shares[:, :-1]
-        best = known.max(axis=1)
-        margin = best - shares[:, -1]
-        if epsilon:
-            n = known.shape[1]
-            if n not in epsilon:
+            margin = method.published_margin(logits, scores.known)
+        elif self.fitted.detector.rejects_by_argmax:
+            shares = self.fitted.class_probabilities(test)
+            known, n = shares[:, :-1], shares.shape[1] - 1
+            best = known.max(axis=1)
+            margin = best - shares[:, -1]
+            if epsilon and n not in epsilon:
                 rule, got = f"given for {n} classes", ", ".join(map(str, epsilon))
                 _check.fail("calibrate", "epsilon", rule, got)
-            margin = np.minimum(margin, best - np.nextafter(epsilon[n], 1))
-        return replace(scores, known=margin, predicted=known.argmax(axis=1))
-
-
-def _no_rule(kind: str) -> None:
-    """Raise because a method or detector was published without a rule."""
-    rule = "an objective that chooses a threshold on calibration data, such as osa"
-    got = f"'published', but {kind} was published without a rule for rejecting samples"
-    _check.fail("calibrate", "objective", rule, got)
+            if epsilon:
+                margin = np.minimum(margin, best - np.nextafter(epsilon[n], 1))
+            scores = replace(scores, predicted=known.argmax(axis=1))
+        if margin is None:
+            rule = "an objective that chooses a threshold, such as osa"
+            got = f"{PUBLISHED!r} for what was published without a rule to reject by"
+            return _check.fail("calibrate", "objective", rule, got)
+        return scores.with_known(margin)
 
 
 def _joined(parts: Sequence[Scores]) -> Scores:

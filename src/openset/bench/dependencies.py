@@ -5,7 +5,6 @@ A key holds hashes of them, so that a cell is done again after one has changed.
 
 import hashlib
 import inspect
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from functools import cache
@@ -34,13 +33,6 @@ def needs(
         name: f"{_plugins.reference(one)} {_hash(one)}" for name, one in plugins.items()
     }
     return {"openset": __version__} | own | files
-
-
-def modules(keys: Iterable[Mapping[str, Any]]) -> set[str]:
-    """Return the modules of the plug-ins of keys, which register them on import."""
-    texts = (text for key in keys for text in key["needs"].values())
-    found = (re.fullmatch(r"([\w.]+):[\w.]+ \w+", text) for text in texts)
-    return {one[1] for one in found if one}
 
 
 @cache  # what was imported stays as it was, whatever happens to its file

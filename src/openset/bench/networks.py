@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from threadpoolctl import threadpool_limits
 
 from openset import _check, _io, _plugins, runs
 from openset._optional import optional
-from openset.bench import dependencies, protocols
+from openset.bench import protocols
 from openset.bench.study import Component, Study
 from openset.datasets import Cut, Samples
 from openset.outputs import Outputs
@@ -115,8 +114,8 @@ class Place:
             self.fail(tasks, "\n".join(lines), traceback.format_exc())
 
     @contextmanager
-    def prepared(self, tasks: Sequence[Task]) -> Iterator[None]:
-        """Limit the threads, and make the plug-ins of cells known to this process.
+    def prepared(self) -> Iterator[None]:
+        """Limit the threads, and let this process find the study's plug-ins.
 
         The number of threads changes the order of sums, and so the last digits of
         results: it must depend on the study only, not on how many workers share a
@@ -128,8 +127,6 @@ class Place:
             _check.fail("bench", str(self.run), rule, "none on this machine", remedy)
         folders = self.study.base, self.here
         with threadpool_limits(self.study.threads), _plugins.searching(*folders):
-            for module in dependencies.modules(task.key for task in tasks):
-                import_module(module)
             yield
 
 
@@ -151,7 +148,7 @@ def make(tasks: Sequence[Task], place: Place) -> None:
     is_run = networks[0].model.is_network
     if is_run:
         optional("torch", "torch")  # before threads are limited: also its own
-    with place.prepared(tasks):
+    with place.prepared():
         if is_run and len(networks) > 1:
             with suppress(Exception):  # each shows its own error below
                 _train(networks, place)

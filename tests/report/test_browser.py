@@ -145,6 +145,13 @@ def lone(tmp_path_factory):
     return one, report.write(folder / "lone.npz", folder / "lone.html", threshold=0.917)
 
 
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory):
+    """Write the page of a study of two problems."""
+    folder = tmp_path_factory.mktemp("problems")
+    return report.write(write_study(folder / "study"), folder / "page.html")
+
+
 def test_the_numbers_follow_the_threshold_and_equal_evaluate(browser, lone):
     one, path = lone
     page = Page(browser, path)
@@ -253,10 +260,8 @@ def test_on_paper_it_is_dark_on_light(browser, lone):
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
-def test_no_request_leaves_and_the_console_stays_silent(browser, tmp_path):
-    folder = write_study(tmp_path / "study")
-    path = report.write(folder, tmp_path / "page.html")
-    page = Page(browser, path)
+def test_no_request_leaves_and_the_console_stays_silent(browser, problems):
+    page = Page(browser, problems)
     page.slide("x-slider", 300)
     Select(page.find("view")).select_by_index(2)
     browser.execute_script(
@@ -272,39 +277,33 @@ def test_no_request_leaves_and_the_console_stays_silent(browser, tmp_path):
         if m["method"] == "Network.requestWillBeSent"
     }
     assert {url for url in asked if not url.startswith(("data:", "blob:"))} == {
-        path.resolve().as_uri()
+        problems.resolve().as_uri()
     }
     assert browser.get_log("browser") == []
 
 
-def test_the_problem_that_is_chosen_is_shown(browser, tmp_path):
-    folder = write_study(tmp_path / "study")
-    page = Page(browser, report.write(folder, tmp_path / "page.html"))
+def test_the_problem_that_is_chosen_is_shown(browser, problems):
+    page = Page(browser, problems)
 
     def shown(part):
         script = (
             "return [...document.querySelectorAll(arguments[0] + ' .view')]"
             ".filter(v => !v.hidden).map(v => v.dataset.view)"
         )
-        return page.browser.execute_script(script, part)
+        return browser.execute_script(script, part)
 
-    assert shown("#leaderboard") == ["all"]
-    assert shown("#figures") == ["0"]
+    assert (shown("#leaderboard"), shown("#figures")) == (["all"], ["0"])
     Select(page.find("view")).select_by_visible_text("letters")
     assert shown("#leaderboard") == shown("#figures") == ["1"]
-    head = browser.find_element(
-        By.CSS_SELECTOR, "#leaderboard .view:not([hidden]) thead th:nth-child(2) button"
-    )
-    column = (
-        "return [...document.querySelectorAll('#leaderboard .view:not([hidden]) "
-        "tbody tr')].map(r => Number(r.cells[1].dataset.v))"
-    )
-    head.click()
-    down = page.browser.execute_script(column)
-    head.click()
-    up = page.browser.execute_script(column)
-    assert down == sorted(down, reverse=True)
-    assert up == sorted(up)
+    board = "#leaderboard .view:not([hidden])"
+    head = browser.find_element(By.CSS_SELECTOR, f"{board} th:nth-child(2) button")
+    for is_falling in (True, False):  # a second click turns the order
+        head.click()
+        column = browser.execute_script(
+            f"return [...document.querySelectorAll('{board} tbody tr')]"
+            ".map(r => Number(r.cells[1].dataset.v))"
+        )
+        assert column == sorted(column, reverse=is_falling)
 
 
 def test_hostile_names_do_not_run(browser, tmp_path):
@@ -319,12 +318,12 @@ def test_hostile_names_do_not_run(browser, tmp_path):
     assert browser.get_log("browser") == []
 
 
-def test_it_fits_a_phone_a_tablet_and_a_desk_in_light_and_dark(browser, tmp_path):
-    folder = write_study(tmp_path / "study")
-    path = report.write(folder, tmp_path / "page.html")
+def test_it_fits_a_phone_a_tablet_and_a_desk_in_light_and_dark(
+    browser, problems, tmp_path
+):
     there = os.environ.get("OPENSET_SCREENSHOTS", str(tmp_path))
     sizes = [(width, 1000) for width in (360, 820, 1400)]
-    look_in_all_sizes(browser, lambda: Page(browser, path), there, "report", sizes)
+    look_in_all_sizes(browser, lambda: Page(browser, problems), there, "report", sizes)
 
 
 def test_leaderboard_and_ten_classes_fit_a_desk_without_scrolling(browser, tmp_path):

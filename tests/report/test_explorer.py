@@ -18,18 +18,12 @@ def test_detectors_on_one_network_share_its_labels():
     assert known["known"] != other["known"]
 
 
-@pytest.mark.parametrize(
-    ("values", "threshold", "is_by_rule"),
-    [
-        ({"overall_score": Value(0.5)}, None, True),
-        ({"overall_score": Value(0.5)}, 0.5, False),
-        ({}, None, False),
-    ],
-)
-def test_decisions_by_a_rule_are_known(values, threshold, is_by_rule):
-    run = Run(method="a", values=values, threshold=threshold)
-    (packed,) = explorer.pack([(run, scores(1))]).cells
-    assert packed["by_rule"] is is_by_rule
+def test_decisions_by_a_rule_are_known():
+    ruled = {"overall_score": Value(0.5)}
+    for values, used, is_by_rule in ((ruled, None, 1), (ruled, 0.5, 0), ({}, None, 0)):
+        run = Run(method="a", values=values, threshold=used)
+        (packed,) = explorer.pack([(run, scores(1))]).cells
+        assert packed["by_rule"] == is_by_rule
 
 
 def test_many_samples_make_a_page_of_a_few_megabytes_that_says_so(

@@ -175,10 +175,9 @@ def figure2(settings: Settings) -> Content:
     """Draw OpenAUC over λ."""
     results, _, note = run_study(settings)
     (spec,) = settings.item.options["tables"]
-    lines: dict[str, dict[float, list[float]]] = {}
+    lines: dict[str, dict[float, list[float]]] = {name: {} for name in spec["columns"]}
     for name, where in spec["columns"].items():
         for row in results.where(**where):
-            line = lines.setdefault(name, {})
-            line.setdefault(float(row.method), []).append(row.value)
+            lines[name].setdefault(float(row.method), []).append(row.value)
     figures = {settings.item.name: report.sensitivity(lines)}
     return Content(tables=[laid_out(results, **spec)], figures=figures, notes=[note])

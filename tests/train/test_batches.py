@@ -23,29 +23,20 @@ from tests.train.tiny import (
 HERE = torch.device("cpu")
 
 
-def digits_problem():
-    """Return data and a protocol: five known, two unknown, three negative classes."""
-    digits = datasets.load("digits")
-    known, negative, unknown = digits.classes[:5], digits.classes[5:8], ("8", "9")
-    assert digits.classes[8:] == unknown
-    return digits, Protocol(
-        known=known, unknown=unknown, negative=negative, source="digits"
-    )
-
-
-def fit_digits(method, **changes):
-    digits, protocol = digits_problem()
-    usual = {"data": digits, "protocol": protocol, "recipe": "arpl", "epochs": 1}
-    return fit_tiny(method=method, **(usual | changes))
-
-
 def negatives_of(trained):
     return trained.outputs["negative"]
 
 
-def test_the_negative_classes_of_a_protocol_are_used():
-    trained = fit_digits("entropic", negatives=None)
-    assert set(negatives_of(trained).groups) == {"5", "6", "7"}
+def test_classes_that_are_known_or_tested_are_no_negatives():
+    """Of the protocol's own, or of all classes of the data: given, or by their name."""
+    digits = datasets.load("digits")
+    known, negative, unknown = digits.classes[:5], digits.classes[5:8], ("8", "9")
+    plain = Protocol(known=known, unknown=unknown, source="digits")
+    own = dataclasses.replace(plain, negative=negative)
+    for protocol, negatives in ((own, None), (plain, digits), (plain, "digits")):
+        how = {"protocol": protocol, "negatives": negatives, "recipe": "arpl"}
+        trained = fit_tiny(digits, method="entropic", epochs=1, **how)
+        assert set(negatives_of(trained).groups) == {"5", "6", "7"}
 
 
 def test_a_data_set_of_its_own_becomes_a_part_of_the_protocol(tmp_path):
@@ -58,23 +49,11 @@ def test_a_data_set_of_its_own_becomes_a_part_of_the_protocol(tmp_path):
     assert "other" not in set(trained.outputs["test"].groups)
     again = fit_tiny(data, method="entropic", epochs=1, out=tmp_path / "run")
     assert again.learner is None  # read, not trained
+    more = others(data, name="more")
     with pytest.raises(ValueError, match="differs in protocol"):
         fit_tiny(
-            data,
-            method="entropic",
-            negatives=others(data, name="more"),
-            epochs=1,
-            out=tmp_path / "run",
+            data, method="entropic", negatives=more, epochs=1, out=tmp_path / "run"
         )
-
-
-def test_classes_that_are_known_or_tested_are_no_negatives():
-    digits, protocol = digits_problem()
-    plain = dataclasses.replace(protocol, negative=())
-    for negatives in (digits, "digits"):
-        changes = {"protocol": plain, "negatives": negatives}
-        trained = fit_digits("entropic", data=digits, **changes)
-        assert set(negatives_of(trained).groups) == {"5", "6", "7"}
 
 
 @pytest.mark.parametrize("side", [None, 18])
@@ -83,38 +62,27 @@ def test_negatives_are_resized_like_the_training_images(side):
     larger = others(image_data(side=20))
     grey = dataclasses.replace(larger, inputs=larger.inputs[..., 0])
     for negatives in (larger, grey):
-        trained = fit_tiny(
-            data,
-            method="outlier_exposure",
-            negatives=negatives,
-            network="osrci",
-            epochs=1,
-            **({} if side is None else {"side": side}),
-        )
+        how = {"negatives": negatives, "network": "osrci", "epochs": 1}
+        how |= {} if side is None else {"side": side}
+        trained = fit_tiny(data, method="outlier_exposure", **how)
         assert trained.spec["recipe"]["pipeline"]["side"] == (side or 16)
         assert len(negatives_of(trained)) == 20
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("negatives", "message"),
     [
         (
-            {"method": "entropic", "negatives": None},
+            None,
             "train.fit: negatives must be given for the method 'entropic', got none",
         ),
-        (
-            {"method": "entropic", "negatives": rows_data()},
-            "got another Dataset with label_set='rows'",
-        ),
-        (
-            {"method": "entropic", "negatives": others(image_data())},
-            "negative must be of kind 'table'",
-        ),
+        (rows_data(), "got another Dataset with label_set='rows'"),
+        (others(image_data()), "negative must be of kind 'table'"),
     ],
 )
-def test_impossible_negatives_are_refused(changes, message):
+def test_impossible_negatives_are_refused(negatives, message):
     with pytest.raises(ValueError, match=message):
-        fit_tiny(**changes)
+        fit_tiny(method="entropic", negatives=negatives)
 
 
 def test_another_file_of_the_same_name_is_not_the_training_data(tmp_path):
@@ -164,12 +132,17 @@ def test_all_negatives_come_before_one_comes_again():
     assert torch.equal(drawn(batches, 1), drawn(batches, 1))
 
 
-def test_the_order_of_known_samples_is_that_without_negatives():
-    with_them, _ = batches_of()
-    data = rows_data(62)
+def plain_batches(n=62, **of_process):
+    """Return batches without negatives: of 47 known samples, four of them."""
+    data = rows_data(n)
     cut = datasets.cut(data, last_unknown(data))
-    without = Batches(cut.train, Pipeline(), device=HERE, batch=13, seed=3)
-    for one, other in zip(with_them.epoch(2), without.epoch(2), strict=True):
+    found = Batches(cut.train, Pipeline(), device=HERE, batch=13, seed=3, **of_process)
+    return found, np.asarray(cut.train.inputs)
+
+
+def test_the_order_of_known_samples_is_that_without_negatives():
+    pairs = zip(batches_of()[0].epoch(2), plain_batches()[0].epoch(2), strict=True)
+    for one, other in pairs:
         assert torch.equal(one.inputs, other.inputs)
         assert other.negatives is None
 
@@ -183,32 +156,19 @@ def test_processes_share_negatives_out_among_them():
 
 
 def test_every_sample_has_its_turn_once_per_epoch_in_a_new_order():
-    data = rows_data()
-    cut = datasets.cut(data, last_unknown(data))
-    batches = Batches(cut.train, Pipeline(), device=HERE, batch=16, seed=3)
+    batches, inputs = plain_batches()
     seen = [torch.cat([x.inputs for x in batches.epoch(epoch)]) for epoch in range(2)]
-    expected = np.sort(np.asarray(cut.train.inputs)[:, 0])
     for one in seen:
-        assert_array_equal(np.sort(one[:, 0].numpy()), expected)
+        assert_array_equal(np.sort(one[:, 0].numpy()), np.sort(inputs[:, 0]))
     assert not torch.equal(seen[0], seen[1])
 
 
 @pytest.mark.parametrize("world", [1, 2, 3])
 def test_processes_share_every_batch_out_among_them(world):
-    data = rows_data(62)  # 47 known samples
-    cut = datasets.cut(data, last_unknown(data))
-
-    def batches(rank, world):
-        found = Batches(
-            cut.train, Pipeline(), device=HERE, batch=13, seed=3, rank=rank,
-            world=world,
-        )  # fmt: skip
-        assert len(list(found.epoch(0))) == len(found) == 4
-        return list(found.epoch(0))
-
-    whole = batches(0, 1)
-    shares = [batches(rank, world) for rank in range(world)]
-    for number, (inputs, labels, _) in enumerate(whole):
+    made = [plain_batches(rank=rank, world=world)[0] for rank in range(world)]
+    shares = [list(one.epoch(0)) for one in made]
+    assert [len(one) for one in made] == [len(one) for one in shares] == [4] * world
+    for number, (inputs, labels, _) in enumerate(plain_batches()[0].epoch(0)):
         parts = [share[number] for share in shares]
         assert torch.equal(torch.cat([one.inputs for one in parts]), inputs)
         assert torch.equal(torch.cat([one.labels for one in parts]), labels)
@@ -219,11 +179,7 @@ def test_processes_share_every_batch_out_among_them(world):
     [
         (["a", "b"], "text", r"data must be .*got texts\. Embed"),
         (np.zeros((2, 4, 4)), "image", "data must be images as uint8.*dtype float64"),
-        (
-            np.zeros((2, 4, 4, 2), np.uint8),
-            "image",
-            r"got dtype uint8, shape \(2, 4, 4",
-        ),
+        (np.zeros((2, 4, 4, 2), np.uint8), "image", r"dtype uint8, shape \(2, 4, 4"),
         (["a.png"], "image", "Read image files with"),
         ([[1.0, np.nan]], "table", "data must be rows of finite numbers.*with NaN"),
         ([1.0, 2.0], "table", r"shape \(2,\)"),
@@ -236,8 +192,7 @@ def test_what_cannot_be_trained_on_is_named(inputs, kind, message):
 
 def test_grey_images_get_three_equal_channels():
     grey = np.arange(2 * 4 * 4, dtype=np.uint8).reshape(2, 4, 4)
-    found = as_tensor(grey, "image", None).numpy()
-    assert_array_equal(found, np.stack([grey] * 3, axis=1))
+    assert_array_equal(as_tensor(grey, "image", None), np.stack([grey] * 3, axis=1))
 
 
 def test_no_two_places_draw_from_one_seed():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from openset import TrainingWarning, datasets, protocols
-from openset.datasets import Dataset, lazy_inputs
+from openset.datasets import lazy_inputs
 from openset.train import Job, recipe
 from openset.train.plan import plans
 from tests.train.tiny import (
@@ -25,13 +25,9 @@ def prepared(*jobs):
 
 
 def test_jobs_on_the_same_data_share_the_samples():
-    data = rows_data()
-    first = Job(method="softmax", data=data, protocol=last_unknown(data))
-    others = [
-        dataclasses.replace(first, seed=1),
-        dataclasses.replace(first, validation=0.3),
-    ]
-    one, same, other = prepared(first, *others)
+    first = Job(method="softmax", data=ROWS, protocol=PROTOCOL)
+    changes = ({}, {"seed": 1}, {"validation": 0.3})
+    one, same, other = prepared(*(dataclasses.replace(first, **c) for c in changes))
     assert one.cut is same.cut
     assert other.cut is not one.cut
     assert [p.spec.seed for p in (one, same, other)] == [0, 1, 0]
@@ -47,15 +43,10 @@ def test_jobs_on_the_same_data_share_the_samples():
 )
 def test_the_recipe_has_the_constants_of_method_and_protocol(name, method, magnitude):
     protocol = protocols.published(name, 0)
-    rng = np.random.default_rng(0)
     sources = {
-        source: Dataset(
-            inputs=rng.integers(0, 255, (2 * n, 32, 32, 3), dtype=np.uint8),
-            labels=np.arange(2 * n) % n,
+        source: dataclasses.replace(
+            image_data(n, side=32, n_classes=n, name=source),
             classes=[str(c) for c in range(n)],
-            kind="image",
-            name=source,
-            parts={"train": np.arange(n), "test": np.arange(n, 2 * n)},
         )
         for source, n in (("cifar10", 10), ("cifar100", 100))
     }
@@ -72,8 +63,10 @@ def test_the_recipe_has_the_constants_of_method_and_protocol(name, method, magni
 
 def test_the_validation_part_can_be_trained_on():
     trained = fit_tiny(validation=0, epochs=1)
-    assert sorted(trained.outputs) == ["test", "train"]
-    assert len(trained.outputs["train"]) == 45
+    assert {k: len(part) for k, part in trained.outputs.items()} == {
+        "train": 45,
+        "test": 60,
+    }
 
 
 def _in_files(data, folder, heights=(16,)):
@@ -99,9 +92,8 @@ def test_images_in_files_that_are_squares_of_one_size_keep_it(tmp_path):
     trained = fit_tiny(files, network="osrci", epochs=1)
     assert trained.spec["recipe"]["pipeline"]["side"] == 16
     asked = fit_tiny(data, network="osrci", epochs=1, side=16)
-    np.testing.assert_array_equal(
-        trained.outputs["test"].logits, asked.outputs["test"].logits
-    )
+    ours, theirs = (one.outputs["test"].logits for one in (trained, asked))
+    np.testing.assert_array_equal(ours, theirs)
 
 
 ROWS = rows_data()

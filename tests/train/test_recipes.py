@@ -56,17 +56,14 @@ ARPL_PLUS = {
 
 @pytest.mark.parametrize("method", ["arpl", "arpl_cs"])
 @pytest.mark.parametrize(("data", "expected"), ARPL_PLUS.items())
-def test_arpl_by_the_recipe_ceplus_has_the_constants_of_arpl_plus(
-    method, data, expected
-):
-    made = recipe("ceplus", data, method=method)
-    assert (made.lr, made.pipeline.magnitude, made.smoothing) == expected
+def test_arpl_by_the_recipe_ceplus_is_arpl_plus(method, data, expected):
+    lr, magnitude, smoothing = expected
     # Everything else is CE+'s, and other recipes do not ask for the method.
     like = recipe("ceplus", data)
-    of_pipeline = dataclasses.replace(like.pipeline, magnitude=expected[1])
-    assert made == dataclasses.replace(
-        like, lr=expected[0], smoothing=expected[2], pipeline=of_pipeline
-    )
+    pipeline = dataclasses.replace(like.pipeline, magnitude=magnitude)
+    changed = {"lr": lr, "smoothing": smoothing, "pipeline": pipeline}
+    made = recipe("ceplus", data, method=method)
+    assert made == dataclasses.replace(like, **changed)
     assert recipe("ceplus", data, method="openauc") == like
     assert recipe("arpl", "cifar10", method=method) == recipe("arpl", "cifar10")
 
@@ -129,40 +126,26 @@ def test_bad_changes_are_refused(changes, message):
 
 def test_our_own_recipe_is_ceplus_with_five_changes():
     ours, theirs = recipe("openset", "cifar10"), recipe("ceplus", "cifar10")
-    assert ours == dataclasses.replace(
-        theirs,
-        name="openset",
-        epochs=400,
-        cycle=400,
-        weight_decay=5e-4,
-        dropout=0.0,
-        clean=0.1,
-        auxiliary="rotation",
-    )
+    length = {"name": "openset", "epochs": 400, "cycle": 400, "auxiliary": "rotation"}
+    regular = {"weight_decay": 5e-4, "dropout": 0.0, "clean": 0.1}
+    assert ours == dataclasses.replace(theirs, **length, **regular)
     assert ours.budget == theirs.budget == 600
     adam = recipe("openset", "tinyimagenet")
     assert (adam.optimiser, adam.weight_decay) == ("adam", 0.0)
-    plus = recipe("openset", "cifar10", method="arpl")
-    assert plus.pipeline.magnitude == 15
+    assert recipe("openset", "cifar10", method="arpl").pipeline.magnitude == 15
 
 
-@pytest.mark.parametrize(
-    ("data", "auxiliary", "epochs"),
-    [
-        ("cifar10", "rotation", 400),
-        ("cifar+50", "rotation", 400),
-        ("cub", "rotation", 400),
-        ("mnist", "none", 600),  # a turned digit may be another one, or none
-        ("svhn", "none", 600),
-        ("letter", "none", 600),  # a table
-        ("clinc150", "none", 600),  # texts
-        ("of one's own", "none", 600),
-    ],
-)
-def test_our_own_recipe_turns_images_that_have_an_upright(data, auxiliary, epochs):
+# Digits that are turned may be others, or none; a table and texts cannot be.
+UPRIGHT = ("cifar10", "cifar+50", "cub")
+OTHERS = ("mnist", "svhn", "letter", "clinc150", "of one's own")
+
+
+@pytest.mark.parametrize("data", [*UPRIGHT, *OTHERS])
+def test_our_own_recipe_turns_images_that_have_an_upright(data):
     made = recipe("openset", data)
-    assert (made.auxiliary, made.epochs, made.budget) == (auxiliary, epochs, 600)
-    assert made.cycle == epochs
+    expected = ("rotation", 400) if data in UPRIGHT else ("none", 600)
+    assert (made.auxiliary, made.epochs) == expected
+    assert (made.cycle, made.budget) == (made.epochs, 600)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,12 @@
 """Runs that are killed go on as if nothing had been; damaged files are named."""
 
+import itertools
 import json
 import os
 import shutil
 import signal
 import sys
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -14,10 +16,7 @@ from safetensors.torch import load_file
 from openset._types import ArtefactError
 from openset.train import Trained, run
 from tests.killing import forking
-from tests.train.tiny import (
-    fit_tiny,
-    image_data,
-)
+from tests.train.tiny import fit_tiny, image_data
 
 pytestmark = pytest.mark.skipif(
     sys.platform == "win32", reason="needs SIGKILL and forks"
@@ -35,17 +34,9 @@ TIMES = ("seconds", "samples_per_second")
 
 def train(folder, epochs=EPOCHS):
     """Train with all that changes: dropout, RandAugment, mixtures, turns, momentum."""
-    return fit_tiny(
-        image_data(),
-        method="proser",
-        network="osrci",
-        recipe="ceplus",
-        auxiliary="rotation",
-        clean=0.4,
-        epochs=epochs,
-        batch=5,
-        out=folder,
-    )
+    of_recipe = {"recipe": "ceplus", "auxiliary": "rotation", "clean": 0.4, "batch": 5}
+    how = {"method": "proser", "network": "osrci", "epochs": epochs, **of_recipe}
+    return fit_tiny(image_data(), out=folder, **how)
 
 
 def fingerprint(folder):
@@ -72,22 +63,20 @@ def die(*_):
 
 def in_a_step(count):
     """Die in the middle of an epoch."""
-    step = run.start_step
+    step, calls = run.start_step, itertools.count(1)
 
-    def patched(*arguments, calls=[0]):  # noqa: B006  # counts over all calls
-        calls[0] += 1
-        return die() if calls[0] == count else step(*arguments)
+    def patched(*arguments):
+        return die() if next(calls) == count else step(*arguments)
 
     run.start_step = patched
 
 
 def in_a_checkpoint(count):
     """Die with half a checkpoint written."""
-    save = torch.save
+    save, calls = torch.save, itertools.count(1)
 
-    def patched(state, stream, calls=[0]):  # noqa: B006  # as above
-        calls[0] += 1
-        if calls[0] < count:
+    def patched(state, stream):
+        if next(calls) < count:
             return save(state, stream)
         stream.write(b"half a file")
         stream.flush()
@@ -199,20 +188,12 @@ def stopped(monkeypatch, folder, after, **changes):
 def test_optimisers_go_on_with_their_memory(monkeypatch, tmp_path, optimiser):
     changes = {"optimiser": optimiser, "lr": 0.01, "method": "arpl"}
     go_on = stopped(monkeypatch, tmp_path / "a", 2, **changes)
-    trained = []
-    monkeypatch.setattr(run, "start_step", counting(trained, run.start_step))
+    counted = Mock(side_effect=run.start_step)
+    monkeypatch.setattr(run, "start_step", counted)
     go_on()
-    assert len(trained) == 1 + 2 * 3  # to build, and two epochs of three batches
+    assert counted.call_count == 1 + 2 * 3  # to build, two epochs of three batches
     fit_tiny(out=tmp_path / "b", epochs=4, momentum=0.9, **changes)
     assert_same_run(tmp_path / "a", tmp_path / "b")
-
-
-def counting(calls, function):
-    def counted(*arguments):
-        calls.append(arguments)
-        return function(*arguments)
-
-    return counted
 
 
 @pytest.fixture
@@ -226,9 +207,8 @@ def test_a_checkpoint_cut_off_is_named(interrupted, left):
     folder, go_on = interrupted
     path = folder / CHECKPOINT
     path.write_bytes(path.read_bytes()[:left])
-    with pytest.raises(
-        ArtefactError, match=rf"(?s){CHECKPOINT} must be undamaged.*Delete it to"
-    ):
+    said = rf"(?s){CHECKPOINT} must be undamaged.*Delete it to"
+    with pytest.raises(ArtefactError, match=said):
         go_on()
     path.unlink()
     assert len(go_on().log) == 4

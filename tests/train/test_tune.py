@@ -32,16 +32,10 @@ def seen(monkeypatch):
 
 def test_runs_are_those_of_the_real_training_on_other_classes(seen):
     data = rows_data()
+    about = {"method": "arpl", "data": data, "protocol": last_unknown(data)}
+    how = {"options": {"smoothing": 0.1}, "epochs": 3, "devices": 2}
     with pytest.raises(InterruptedError):
-        train.tune(
-            method="arpl",
-            data=data,
-            protocol=last_unknown(data),
-            grid={"weight": [0.1, 0.2]},
-            options={"smoothing": 0.1},
-            epochs=3,
-            devices=2,
-        )
+        train.tune(grid={"weight": [0.1, 0.2]}, **about, **how)
     assert len(seen) == 4
     for job, execution in seen:
         assert (job.recipe.epochs, execution.devices) == (3, 2)
@@ -53,39 +47,22 @@ def test_runs_are_those_of_the_real_training_on_other_classes(seen):
 
 def test_fields_of_the_recipe_are_tuned_like_options(seen):
     data = image_data(n_classes=5)
+    about = {"method": "openauc", "data": data, "protocol": last_unknown(data)}
+    how = {"options": {"alpha": 1}, "budget": 30, "lr": 0.01, "draws": 1}
+    grid = {"recipe": ["ceplus", "openset"], "auxiliary": ["none", "rotation"]}
     with pytest.raises(InterruptedError):
-        train.tune(
-            method="openauc",
-            data=data,
-            protocol=last_unknown(data),
-            draws=1,
-            grid={
-                "recipe": ["ceplus", "openset"],
-                "auxiliary": ["none", "rotation"],
-                "weight": [0.1, 0.2],
-            },
-            options={"alpha": 1},
-            budget=30,
-            lr=0.01,
-        )
-    found = [
-        (
-            job.recipe.name,
-            job.recipe.auxiliary,
-            job.options["weight"],
-            job.recipe.epochs,
-            job.recipe.weight_decay,
-        )
-        for job, _ in seen
-    ]
-    assert found == [
+        train.tune(grid=grid | {"weight": [0.1, 0.2]}, **about, **how)
+    expected = [
         (name, auxiliary, weight, 30 if auxiliary == "none" else 20, decay)
         for name, decay in (("ceplus", 1e-4), ("openset", 5e-4))
         for auxiliary in ("none", "rotation")
         for weight in (0.1, 0.2)
     ]
-    for job, _ in seen:
-        assert (job.recipe.lr, job.options["alpha"]) == (0.01, 1)
+    for (job, _), (*of_job, epochs, decay) in zip(seen, expected, strict=True):
+        made, options = job.recipe, job.options
+        assert [made.name, made.auxiliary, options["weight"]] == of_job
+        assert (made.epochs, made.weight_decay) == (epochs, decay)
+        assert (made.lr, options["alpha"]) == (0.01, 1)
 
 
 def test_recipes_of_inner_problems_have_the_constants_of_the_real_one(seen):
@@ -93,10 +70,9 @@ def test_recipes_of_inner_problems_have_the_constants_of_the_real_one(seen):
     known = [data.classes[i] for i in (5, 3, 7, 2, 8, 6)]
     unknown = [c for c in data.classes if c not in known]
     protocol = Protocol(known=known, unknown=unknown, source="svhn")
+    about = {"method": "ceplus", "data": data, "protocol": protocol}
     with pytest.raises(InterruptedError):
-        train.tune(
-            method="ceplus", data=data, protocol=protocol, grid={"clean": [0, 0.1]}
-        )
+        train.tune(grid={"clean": [0, 0.1]}, **about)
     for job, _ in seen:
         assert job.recipe.pipeline == recipe("ceplus", "svhn").pipeline
 
@@ -107,16 +83,10 @@ def test_the_best_combination_is_what_a_job_gets(monkeypatch):
     monkeypatch.setattr(metrics, "openauc", lambda _: next(values))
     usual = {"method": "softmax", "data": data, "protocol": last_unknown(data)}
     changes = {"epochs": 1, "batch": 16}
-    tuned = train.tune(
-        **usual,
-        recipe="torchosr",
-        grid={"recipe": ["torchosr", "arpl"], "lr": [0.01, 0.02]},
-        options={"smoothing": 0.1},
-        draws=1,
-        accelerator="cpu",
-        progress=False,
-        **changes,
-    )
+    grid = {"recipe": ["torchosr", "arpl"], "lr": [0.01, 0.02]}
+    how = {"recipe": "torchosr", "options": {"smoothing": 0.1}, "draws": 1}
+    where = {"accelerator": "cpu", "progress": False}
+    tuned = train.tune(grid=grid, **usual, **how, **where, **changes)
     job = tuned.apply(train.Job.of(**usual, out="somewhere", seed=3))
     assert (job.recipe, job.changes) == ("torchosr", changes | {"lr": 0.02})
     assert (job.options, job.seed, job.out) == ({"smoothing": 0.1}, 3, "somewhere")

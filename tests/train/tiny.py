@@ -28,16 +28,12 @@ def rows_network(n_outputs, *, n_in=4, width=5, n_features=3):
 
 def image_network(n_outputs, *, width=8):
     """Two convolutions with two batch norms each."""
-    parts = OrderedDict(
-        conv1=nn.Sequential(
-            nn.Conv2d(3, width, 3, 2, 1), TwoNorms(width), nn.LeakyReLU(0.2)
-        ),
-        conv2=nn.Sequential(
-            nn.Conv2d(width, width, 3, 2, 1), TwoNorms(width), nn.LeakyReLU(0.2)
-        ),
-        pool=nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten()),
-    )
-    return Network(nn.Sequential(parts), nn.Linear(4 * width, n_outputs))
+    layers = [
+        nn.Sequential(nn.Conv2d(n, width, 3, 2, 1), TwoNorms(width), nn.LeakyReLU(0.2))
+        for n in (3, width)
+    ]
+    pool = nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten())
+    return Network(nn.Sequential(*layers, pool), nn.Linear(4 * width, n_outputs))
 
 
 def rows_data(n=60, *, n_classes=4, name="rows"):
@@ -80,10 +76,8 @@ def others(data, n=20, *, name="others"):
     """Return samples unlike those of all classes: rows or images, inverted."""
     inputs = data.inputs[:n]
     inverted = 255 - inputs if data.kind == "image" else -inputs
-    return Dataset(
-        inputs=inverted, labels=np.zeros(n, int), classes=["other"], kind=data.kind,
-        name=name,
-    )  # fmt: skip
+    about = {"classes": ["other"], "kind": data.kind, "name": name}
+    return Dataset(inputs=inverted, labels=np.zeros(n, int), **about)
 
 
 def needs_negatives(method):

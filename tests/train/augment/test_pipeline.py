@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from numpy.lib.stride_tricks import sliding_window_view
 from scipy import stats
 
 from openset.train import recipe
@@ -16,7 +17,6 @@ from openset.train.augment import (
 )
 
 OPERATIONS = tuple(ops.TABLE)
-PLAIN = Pipeline()
 DEVICES = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
@@ -150,36 +150,27 @@ def test_crops_are_windows_of_the_padded_image_and_their_mirrors():
     framed = np.pad(images.numpy(), ((0, 0), (0, 0), (2, 2), (2, 2)))
     seen = []
     for framed_one, out_one in zip(framed, out.numpy(), strict=True):
-        found = [
-            (top, left, is_mirror)
-            for top in range(5)
-            for left in range(5)
-            for is_mirror in (0, 1)
-            if np.array_equal(
-                framed_one[:, top : top + 5, left : left + 7][
-                    ..., :: -1 if is_mirror else 1
-                ],
-                out_one,
-            )
-        ]
+        windows = sliding_window_view(framed_one, (3, 5, 7))[0]  # by top and left
+        both = np.stack([windows, windows[..., ::-1]], axis=2)
+        found = np.argwhere((both == out_one).all(axis=(3, 4, 5)))
         assert len(found) == 1
-        seen += found
+        seen.append(found[0])
     tops, lefts, mirrors = zip(*seen, strict=True)
     for drawn, n_values in ((tops, 5), (lefts, 5), (mirrors, 2)):
         assert stats.chisquare(np.bincount(drawn, minlength=n_values)).pvalue > 0.01
+
+
+MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_normalising_is_the_formula(dtype, device):
     images = pictures(5, 4, 6)
-    mean, std = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
-    out = Normalize(mean, std).to(device, dtype)(images.to(device)).cpu()
-    exact = (images.numpy() / 255 - np.reshape(mean, (3, 1, 1))) / np.reshape(
-        std, (3, 1, 1)
-    )
+    out = Normalize(MEAN, STD).to(device, dtype)(images.to(device)).cpu()
+    mean, std = (np.reshape(one, (3, 1, 1)) for one in (MEAN, STD))
     assert out.dtype == dtype
-    np.testing.assert_allclose(out.numpy(), exact, atol=2e-6)
+    np.testing.assert_allclose(out, (images.numpy() / 255 - mean) / std, atol=2e-6)
 
 
 def test_pipeline_ceplus_is_its_parts_in_order():
@@ -189,7 +180,7 @@ def test_pipeline_ceplus_is_its_parts_in_order():
     parts = rand_augment(images, 1, 8, generator, pipeline.without)
     cropped = crop_and_flip(resize(parts, 32), 4, generator=generator)
     assert torch.equal(pipeline.augment(images, seeded(7)), cropped)
-    expected = Normalize((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))(cropped)
+    expected = Normalize(MEAN, STD)(cropped)
     assert torch.equal(pipeline.normalizer()(cropped), expected)
 
 
@@ -200,9 +191,6 @@ def test_any_height_and_width_will_do(shape):
     assert out.shape == images.shape
     assert out.dtype == torch.uint8
     assert crop_and_flip(images, generator=seeded()).shape == images.shape
-
-
-GOOD = torch.zeros(2, 3, 4, 4, dtype=torch.uint8)
 
 
 @pytest.mark.parametrize(

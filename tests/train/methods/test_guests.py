@@ -1,22 +1,17 @@
 """Training methods from outside the package: found, trained, saved and loaded."""
 
-import json
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
+from scipy.special import logsumexp
 
-from openset import datasets, protocols
 from openset._types import ArtefactError
-from openset.cli import app
+from openset.datasets import cut
 from openset.train import Job, Trained, methods
 from openset.train.methods import REGISTRY
-from tests import forked
-from tests.train.tiny import fit_tiny, rows_data
+from tests.train.tiny import fit_tiny, last_unknown, rows_data
 
-ROOT = Path(__file__).parents[3]
 # A method as a researcher would write it: an option, a parameter, a score of its own.
 MODULE = '''
 import torch
@@ -47,50 +42,38 @@ class Scaled(Method):
 '''
 
 
-@pytest.fixture
-def module(tmp_path, monkeypatch):
-    """Put the module where it can be imported; forget it and its method afterwards."""
-    folder = tmp_path / "modules"
-    folder.mkdir()
-    (folder / "guestloss.py").write_text(MODULE)
-    monkeypatch.syspath_prepend(folder)
-    yield folder
+def forget():
+    """Be as in a process that has not heard of the method."""
     sys.modules.pop("guestloss", None)
     REGISTRY._values.pop("scaled", None)
 
 
-def test_a_guest_is_trained_by_the_command_line_and_loaded_in_another_process(
-    module, tmp_path
-):
-    digits = datasets.load("digits")
-    protocols.holdout(digits, 6, 4, rng=0).save(tmp_path / "p.json")
-    words = (
-        "train", "--method", "guestloss:Scaled:start=3", "--data", "digits",
-        "--protocol", "p.json", "--recipe", "arpl", "--epochs", 1, "--set",
-        "accelerator=cpu", "--out", "run",
-    )  # fmt: skip
-    done = forked.run(words, cwd=tmp_path, path=module)
-    assert "Scaled, test part" in done.stdout
-    spec = json.loads((tmp_path / "run" / "trained.json").read_text())["spec"]
-    assert (spec["method"], spec["plugin"]) == ("scaled", "guestloss:Scaled")
-    assert spec["options"] == {"start": 3}
-    # Here, where nobody has named it, the run is read but its code is not imported.
+@pytest.fixture(autouse=True)
+def module(tmp_path, monkeypatch):
+    """Put the module where it can be imported; forget it and its method afterwards."""
+    (tmp_path / "modules").mkdir()
+    (tmp_path / "modules" / "guestloss.py").write_text(MODULE)
+    monkeypatch.syspath_prepend(tmp_path / "modules")
+    yield
+    forget()
+
+
+def test_the_run_of_a_guest_is_read_but_its_code_not_imported_unless_named(tmp_path):
+    how = {"method": "guestloss:Scaled", "options": {"start": 3}, "epochs": 1}
+    trained = fit_tiny(out=tmp_path / "run", **how)
+    assert (trained.spec["method"], trained.spec["plugin"]) == ("scaled", how["method"])
+    forget()
     loaded = Trained.load(tmp_path / "run")
-    assert "guestloss" not in sys.modules
     with pytest.raises(ArtefactError, match=r"'scaled', saved as guestloss:Scaled"):
         loaded.model()
     assert "guestloss" not in sys.modules
-    new = tmp_path / "new.npz"
-    words = ["extract", tmp_path / "run", "digits", "--out", new]
-    done = CliRunner().invoke(app, [*map(str, words), "--plugin", "guestloss:Scaled"])
-    assert "of known classes, accuracy" in done.output, done.output
-    named = Trained.load(tmp_path / "run", plugins=["guestloss:Scaled"])
-    found = named.apply(datasets.load("digits").inputs, progress=False)
-    extracted = np.load(new)["logits"]
-    np.testing.assert_allclose(found.logits, extracted, rtol=1e-5, atol=1e-5)
+    named = Trained.load(tmp_path / "run", plugins=[how["method"]])
+    test = cut(rows_data(), last_unknown(rows_data())).test
+    found = named.apply(test.inputs, progress=False)
+    np.testing.assert_array_equal(found.logits, trained.outputs["test"].logits)
 
 
-def test_a_guest_is_found_by_its_name_once_it_is_imported(module):
+def test_a_guest_is_found_by_its_name_once_it_is_imported():
     with pytest.raises(ValueError, match=r"method must be one of .*'package.module:N"):
         fit_tiny(method="scaled")
     import guestloss  # noqa: PLC0415  # it is there for this test only
@@ -98,11 +81,9 @@ def test_a_guest_is_found_by_its_name_once_it_is_imported(module):
     for method in ("scaled", guestloss.Scaled, "guestloss:Scaled"):
         trained = fit_tiny(method=method, epochs=1, options={"start": 1.5})
         assert trained.spec["method"] == "scaled"
-        logits = trained.outputs["test"].logits.astype(np.float64)
-        score = np.log(np.exp(logits).sum(axis=1))
-        np.testing.assert_allclose(
-            trained.scores["published"].known, score, rtol=1e-4, atol=1e-5
-        )
+        score = logsumexp(trained.outputs["test"].logits, axis=1)
+        known = trained.scores["published"].known
+        np.testing.assert_allclose(known, score, rtol=1e-4, atol=1e-5)
     assert "scaled" in methods.names()
     assert "scaled" not in REGISTRY.built_in()
 

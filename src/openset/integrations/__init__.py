@@ -6,10 +6,7 @@ Each module imports its own framework; nothing is imported here.
 from importlib import import_module
 from types import ModuleType
 
-_MODULES = (
-    *("mlflow", "onnx", "sklearn", "torch"),
-    *("torchmetrics", "transformers"),
-)
+_MODULES = ("mlflow", "onnx", "sklearn", "torch", "torchmetrics", "transformers")
 
 
 def __getattr__(name: str) -> ModuleType:

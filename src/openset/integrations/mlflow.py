@@ -16,8 +16,6 @@ from openset._version import __version__
 from openset.outputs import Outputs
 from openset.rejector import Rejector, need_rejector
 
-_CALLER = "openset.integrations.mlflow"
-
 with needs("mlflow"):
     import mlflow
     import pandas as pd
@@ -124,7 +122,7 @@ def _written(action: Callable[..., Any], rejector: Rejector, **options: Any) -> 
         "openset": __version__,
     }
     settings: dict[str, Any] = {
-        "loader_module": _CALLER,
+        "loader_module": __name__,
         "pip_requirements": [f"openset[mlflow]=={__version__}"],
         "metadata": facts,
     }

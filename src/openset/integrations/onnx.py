@@ -208,13 +208,9 @@ def _log1p(x: Any) -> Any:
 
 
 def _expm1(x: Any) -> Any:
-    """Write exp(x) - 1 to full precision, for x <= 0 (Kahan)."""
-    one, power = op.CastLike(1.0, x), op.Exp(x)
-    is_one = op.Equal(power, one)
-    is_lost = op.Equal(power, op.CastLike(0.0, x))
-    inner = op.Where(op.Or(is_one, is_lost), op.CastLike(0.5, x), power)
-    found = op.Div(op.Mul(op.Sub(power, one), x), op.Log(inner))
-    return op.Where(is_one, x, op.Where(is_lost, op.Neg(one), found))
+    """Write exp(x) - 1 to full precision."""
+    half = op.Mul(x, op.CastLike(0.5, x))
+    return op.Mul(op.Tanh(half), op.Add(op.Exp(x), op.CastLike(1.0, x)))
 
 
 def _logaddexp(a: Any, b: Any) -> Any:

@@ -21,8 +21,7 @@ from openset.integrations.sklearn_outputs import (
     find_unknown,
     joined,
     outputs_of,
-    pair_of,
-    recipes_of,
+    placed,
     rows_of,
     scored,
     splits,
@@ -85,8 +84,8 @@ class OpenSetClassifier(
         or any function from scores to a threshold. ``"at_tpr"`` and ``"conformal"``,
         which need no unknowns, are also used without them.
     alpha
-        Weight of the known samples in the objective ``"osa"``, between 0 and 1. None:
-        0.5, known and unknown samples count the same.
+        Weight of the known samples, between 0 and 1, for the objectives that have one.
+        None: 0.5, known and unknown samples count the same.
     tpr
         Used if there are no unknown samples but the objective needs them: the share of
         held-out samples to accept.
@@ -155,10 +154,8 @@ class OpenSetClassifier(
         tags = super().__sklearn_tags__()
         inner = get_tags(self.estimator)
         tags.input_tags = inner.input_tags
-        if self.detector != "auto":
-            (recipe,) = recipes_of(self.detector)
-            needs = {*recipe.fit_needs, *recipe.score_needs}
-            tags.input_tags.sparse &= not needs & {"features", "head"}
+        # One detector may need features, which a sparse matrix is not.
+        tags.input_tags.sparse &= self.detector == "auto"
         tags.classifier_tags.multi_class = inner.classifier_tags.multi_class
         return tags
 
@@ -174,34 +171,29 @@ class OpenSetClassifier(
         (X,) = indexable(X)
         labels = checked_labels(X, y)
         self._unknown, is_unknown = find_unknown(self.unknown_label, labels)
-        known = np.flatnonzero(~is_unknown)
-        owner = np.full(labels.size, UNKNOWN)
-        self.classes_, owner[known] = np.unique(labels[known], return_inverse=True)
         leave_out = self.surrogate is not None and not is_unknown.any()
-        folds = splits(self.cv, X, labels, owner, leave_out=leave_out)
-        pairs = (pair_of(self.estimator, X, labels, owner, one) for one in folds)
+        folds = splits(self.cv, X, labels, is_unknown, leave_out=leave_out)
         has_unknowns = leave_out or bool(is_unknown.any())
-        recipes, scores, features = scored(
-            pairs, self.detector, has_unknowns=has_unknowns
+        recipes, scores = scored(
+            self.estimator, self.detector, X, labels, folds, has_unknowns=has_unknowns
         )
-        X, owner = rows_of(X, known), owner[known]
-        self.estimator_ = clone(self.estimator).fit(X, labels[known])
+        known = np.flatnonzero(~is_unknown)
+        X, labels = rows_of(X, known), labels[known]
+        self.classes_ = np.unique(labels)
+        self.estimator_ = clone(self.estimator).fit(X, labels)
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
-        outputs = outputs_of(self.estimator_, X, labels=owner)
+        outputs = outputs_of(self.estimator_, X, labels=placed(labels, self.classes_))
         fitted, held_out = joined([one.fit(outputs) for one in recipes], scores)
         threshold = self._threshold(held_out)
-        drawn = None
-        if features is not None:
-            drawn = some_features(Outputs(features=features, labels=held_out.labels))
         self.rejector_ = Rejector(
             fitted=fitted,
             threshold=threshold,
             report=thresholds.report(held_out, threshold),
             classes=tuple(map(str, self.classes_)),
             reference=quantiles(ranking_counts(held_out)),
-            reference_features=drawn,
+            reference_features=some_features(outputs),
             network=marks_of(outputs),
         )
         self.threshold_ = threshold
@@ -232,16 +224,12 @@ class OpenSetClassifier(
         False
         """
         check_is_fitted(self)
-        about: dict[str, Any] = {}
+        about: dict[str, Any] = {"classes": self.rejector_.classes}
         if y is not None:
             labels = checked_labels(X, y)
-            place = np.searchsorted(self.classes_, labels).clip(
-                max=len(self.classes_) - 1
-            )
-            is_known = self.classes_[place] == labels
-            about["labels"] = np.where(is_known, place, UNKNOWN)
+            about["labels"] = placed(labels, self.classes_)
             about["groups"] = labels.astype(np.str_)
-        return outputs_of(self.estimator_, X, classes=self.rejector_.classes, **about)
+        return outputs_of(self.estimator_, X, **about)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of each sample, or `unknown_label`."""
@@ -294,9 +282,9 @@ class OpenSetClassifier(
         objective, options = self.objective, {}
         if not scores.n_unknown and thresholds.needs_unknowns(objective):
             objective, options = "at_tpr", {"tpr": self.tpr}
-        elif self.alpha is not None:
-            options = {"alpha": self.alpha}
-        return thresholds.choose_by(objective, scores, caller=CALLER, options=options)
+        return thresholds.choose_by(
+            objective, scores, caller=CALLER, alpha=self.alpha, options=options
+        )
 
     def _warn(self) -> None:
         """Warn of cautions; copies warn of each kind once."""

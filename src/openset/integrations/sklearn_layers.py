@@ -1,7 +1,8 @@
 """A pipeline of scikit-learn as layers of torch, to be exported."""
 
 import warnings
-from typing import Any, NoReturn
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from openset import _check
 from openset._optional import needs
 from openset.integrations.sklearn import OpenSetClassifier
-from openset.integrations.sklearn_outputs import linear_head, logits_of
+from openset.integrations.sklearn_outputs import logits_of
 from openset.rejector import Rejector
 
 with needs("torch"):
@@ -41,41 +42,37 @@ def layers_of(caller: str, model: Any) -> tuple[Rejector, nn.Module, Tensor]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names of columns
         for step in (*steps, *more):
-            if step not in (None, "passthrough"):
-                layers.append(_layer(caller, step, rows))
-                rows = step.transform(rows)
-        found = linear_head(head, logits_of(head, rows), rows)
-    if not found:
-        _need_linear(caller, head)
-    return last.rejector_, nn.Sequential(*layers, _linear(**found)), example
+            if step in (None, "passthrough"):
+                continue
+            if isinstance(step, preprocessing.Normalizer) and step.norm == "l2":
+                layers.append(_Normalized())
+            else:
+                _need_linear(caller, step, isinstance(step, _LINEAR))
+                layers.append(_linear(caller, step, step.transform, rows))
+            rows = step.transform(rows)
+        layers.append(_linear(caller, head, partial(logits_of, head), rows))
+    return last.rejector_, nn.Sequential(*layers), example
 
 
-def _layer(caller: str, step: Any, rows: Any) -> nn.Module:
-    """Return a step of a pipeline as a layer: what it makes of zeros and ones."""
-    if isinstance(step, preprocessing.Normalizer) and step.norm == "l2":
-        return _Normalized()
-    if not isinstance(step, _LINEAR):
-        _need_linear(caller, step)
-    bias, wanted = step.transform(np.zeros_like(rows[:1])), step.transform(rows)
-    weight = step.transform(np.eye(rows.shape[1])) - bias
+def _linear(caller: str, step: Any, function: Any, rows: NDArray[Any]) -> nn.Module:
+    """Return a function as a linear layer: what it makes of zeros and ones."""
+    bias, wanted = function(np.zeros_like(rows[:1])), function(rows)
+    weight = function(np.eye(rows.shape[1])) - bias
     most = np.abs(wanted).max(axis=1) + np.abs(bias).max()
-    if (np.abs(rows @ weight + bias - wanted).max(axis=1) > 1e-6 * most).any():
-        _need_linear(caller, step)
-    return _linear(weight.T, bias[0])
-
-
-def _linear(weight: NDArray[Any], bias: NDArray[Any]) -> nn.Module:
-    layer = nn.Linear(*weight.shape[::-1]).double()
+    errors = np.abs(rows @ weight + bias - wanted).max(axis=1)
+    _need_linear(caller, step, (errors <= 1e-6 * most).all())
+    layer = nn.Linear(*weight.shape).double()
     with torch.no_grad():
-        layer.weight.copy_(torch.tensor(weight))
-        layer.bias.copy_(torch.tensor(bias))
+        layer.weight.copy_(torch.tensor(weight.T))
+        layer.bias.copy_(torch.tensor(bias[0]))
     return layer
 
 
-def _need_linear(caller: str, step: Any) -> NoReturn:
-    rule, got = "a chain of linear steps", repr(step)
-    remedy = "Export the rejector_ with an ONNX file of the estimator_ as model"
-    _check.fail(caller, "the classifier", rule, got, remedy)
+def _need_linear(caller: str, step: Any, is_linear: object) -> None:
+    if not is_linear:
+        rule, got = "a chain of linear steps", repr(step)
+        remedy = "Export the rejector_ with an ONNX file of the estimator_ as model"
+        _check.fail(caller, "the classifier", rule, got, remedy)
 
 
 class _Normalized(nn.Module):

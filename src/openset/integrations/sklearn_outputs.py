@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 from openset import _check, _class_names
 from openset._types import UNKNOWN
 from openset.detectors import Detector, Fitted, combine, make
-from openset.detectors.combined import knots_of, rank
+from openset.detectors.combined import rank
 from openset.metrics import auroc
 from openset.outputs import Outputs
 from openset.scores import Scores
@@ -91,17 +91,10 @@ def linear_head(
     return {"weight": weight, "bias": bias}
 
 
-def pair_of(
-    estimator: Any, X: Any, labels: NDArray[Any], owner: NDArray[np.int64], fold: Any
-) -> tuple[Outputs, Outputs]:
-    """Fit on the rows of a fold; return outputs of them, and of the rows to score."""
-    rows, others = fold
-    model = clone(estimator).fit(rows_of(X, rows), labels[rows])
-    learnt, places = np.unique(owner[rows], return_inverse=True)
-    train = outputs_of(model, rows_of(X, rows), labels=places)
-    places = np.searchsorted(learnt, owner[others])
-    truth = np.where(np.isin(owner[others], learnt), places, UNKNOWN)
-    return train, outputs_of(model, rows_of(X, others), labels=truth)
+def placed(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the places of labels among sorted classes; -1 for those of none."""
+    is_known = np.isin(labels, classes)
+    return np.where(is_known, np.searchsorted(classes, labels), UNKNOWN)
 
 
 def recipes_of(detector: Any, train: Outputs | None = None) -> list[Detector]:
@@ -119,16 +112,27 @@ def recipes_of(detector: Any, train: Outputs | None = None) -> list[Detector]:
 
 
 def scored(
-    pairs: Iterable[tuple[Outputs, Outputs]], detector: Any, *, has_unknowns: bool
-) -> tuple[list[Detector], list[Scores], NDArray[Any] | None]:
-    """Fit on the first of each pair, score the second.
+    estimator: Any,
+    detector: Any,
+    X: Any,
+    labels: NDArray[Any],
+    folds: Iterable[tuple[NDArray[np.intp], NDArray[np.intp]]],
+    *,
+    has_unknowns: bool,
+) -> tuple[list[Detector], list[Scores]]:
+    """Fit on the first rows of each fold, score the others.
 
-    Returned are the detectors, the scores by each, and the features scored.
+    Returned are the detectors, and the scores by each.
     """
     recipes: list[Detector] = []
     parts: dict[int, list[Scores]] = {}
-    features: list[Any] = []
-    for train, held_out in pairs:
+    for rows, others in folds:
+        model = clone(estimator).fit(rows_of(X, rows), labels[rows])
+        classes = np.unique(labels[rows])
+        train, held_out = (
+            outputs_of(model, rows_of(X, some), labels=placed(labels[some], classes))
+            for some in (rows, others)
+        )
         if not parts:
             recipes = recipes_of(detector, train if has_unknowns else None)
             parts = {i: [] for i in range(len(recipes))}
@@ -139,13 +143,11 @@ def scored(
                 if i == 0:
                     raise
                 del parts[i]  # of several: it cannot be fitted on these samples
-        features.append(held_out.features)
     pooled = {i: Scores.concat(each) for i, each in parts.items()}
     # Of several, those that rank unknowns above known samples are left out.
     upright = [i for i in pooled if len(pooled) > 1 and auroc(pooled[i]) >= 0.5]
     used = upright or list(pooled)
-    rows = None if any(one is None for one in features) else np.concatenate(features)
-    return [recipes[i] for i in used], [pooled[i] for i in used], rows
+    return [recipes[i] for i in used], [pooled[i] for i in used]
 
 
 def joined(fitted: list[Fitted], held_out: list[Scores]) -> tuple[Fitted, Scores]:
@@ -153,10 +155,10 @@ def joined(fitted: list[Fitted], held_out: list[Scores]) -> tuple[Fitted, Scores
     if len(fitted) == 1:
         return fitted[0], held_out[0]
     reference = [one.known[one.labels != UNKNOWN] for one in held_out]
-    both = zip(held_out, reference, strict=True)
-    ranks = [rank(one.known, knots_of(known)) for one, known in both]
-    mean = held_out[0].with_known(np.mean(ranks, axis=0))
-    return combine(fitted, reference=reference), mean
+    both = combine(fitted, reference=reference)
+    tables = zip(held_out, both.state["knots"], strict=True)
+    ranks = [rank(one.known, knots) for one, knots in tables]
+    return both, held_out[0].with_known(np.mean(ranks, axis=0))
 
 
 def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
@@ -167,34 +169,28 @@ def rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
 
 
 def splits(
-    cv: Any,
-    X: Any,
-    labels: NDArray[Any],
-    owner: NDArray[np.int64],
-    *,
-    leave_out: bool,
+    cv: Any, X: Any, labels: NDArray[Any], is_unknown: NDArray[Any], *, leave_out: bool
 ) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
     """Split the samples into folds: rows to fit on, rows to score.
 
-    `owner` holds the place of each label among the classes, -1 for unknown samples,
-    which are divided among the folds. With `leave_out`, each class is scored once more
-    by a classifier that does not know it.
+    Unknown samples are divided among the folds. With `leave_out`, each class is scored
+    once more by a classifier that does not know it.
     """
-    known, unknown = np.flatnonzero(owner >= 0), np.flatnonzero(owner < 0)
-    n_classes = np.unique(owner[known]).size
+    known, unknown = np.flatnonzero(~is_unknown), np.flatnonzero(is_unknown)
     splitter = check_cv(cv, labels[known], classifier=True)
     folds = [*splitter.split(rows_of(X, known), labels[known])]
     for i, (train, test) in enumerate(folds):
         rows, others = known[train], known[test]
         # The only sample of a class is in the others: it would be held out as unknown.
-        others = others[np.isin(owner[others], owner[rows])]
+        others = others[np.isin(labels[others], labels[rows])]
         yield rows, np.append(others, unknown[i :: len(folds)])
-    if leave_out and n_classes < 3:
+    classes = np.unique(labels) if leave_out else ()
+    if leave_out and len(classes) < 3:
         rule, got = "None for fewer than three classes", "'classes'"
         remedy = "With one of two left out, only one class is left to classify"
         _check.fail(CALLER, "surrogate", rule, got, remedy)
-    for place in range(n_classes if leave_out else 0):
-        yield np.flatnonzero(owner != place), np.flatnonzero(owner == place)
+    for one in classes:
+        yield np.flatnonzero(labels != one), np.flatnonzero(labels == one)
 
 
 def checked_labels(X: Any, y: Any) -> NDArray[Any]:

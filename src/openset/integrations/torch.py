@@ -74,7 +74,6 @@ class OpenSetModule(nn.Module):
         head: str | nn.Module | None = None,
     ) -> None:
         super().__init__()
-        heads.linears(_CALLER, model)  # raises for what is no module
         need_rejector(_CALLER, rejector)
         if rejector.input_step:
             rule = "one for inputs as they are"
@@ -140,7 +139,6 @@ class Decision(nn.Module):
 
     def __init__(self, rejector: Rejector, dtype: torch.dtype, device: Any) -> None:
         super().__init__()
-        need_rejector(_CALLER, rejector)
         if getattr(rejector.fitted.detector, "backend", None) == "faiss":
             rule = "'matmul', which gives the same numbers"
             _check.fail(_CALLER, "backend", rule, "'faiss'")

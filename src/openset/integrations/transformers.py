@@ -9,7 +9,6 @@ from openset._optional import needs
 from openset._types import UNKNOWN
 from openset.metrics import evaluate
 from openset.outputs import Outputs
-from openset.scores import Scores
 
 with needs("transformers"):
     from torch.utils.data import Dataset
@@ -74,11 +73,11 @@ class OpenSetCallback(TrainerCallback):
         known, unknown = trainer.predict(data), trainer.predict(self._unknown)
         if known.label_ids is None:
             _check.fail("OpenSetCallback", "known", "labelled", "no labels")
+        logits = np.concatenate([_logits(known), _logits(unknown)])
+        labels = np.full(len(logits), UNKNOWN)
         # Other negative labels, such as -100, are of no class either.
-        labels = np.maximum(known.label_ids, UNKNOWN)
-        ours = Outputs(logits=_logits(known), labels=labels)
-        others = Outputs(logits=_logits(unknown)).as_unknown()
-        scores = Scores.concat([self._fitted.score(one) for one in (ours, others)])
+        labels[: len(known.label_ids)] = np.maximum(known.label_ids, UNKNOWN)
+        scores = self._fitted.score(Outputs(logits=logits, labels=labels))
         found = evaluate(scores, metrics=["accuracy", "auroc", "openauc"])
         values = {f"eval_{name}": value for name, value in found.items()}
         if metrics is not None:

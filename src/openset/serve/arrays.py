@@ -51,8 +51,10 @@ def parsed(kind: type[Document], body: bytes) -> Document:
         refuse(422, "JSON", "as in /docs", f"{first['msg'][:120]} ({place})")
 
 
-def of_rows(name: str, rows: Sequence[Any]) -> NDArray[Any]:
-    """Convert rows of numbers to an array."""
+def of_rows(name: str, rows: Sequence[Any]) -> Any:
+    """Convert rows of numbers to an array; texts stay as they are."""
+    if rows and isinstance(rows[0], str):
+        return rows
     try:
         return checked(name, np.array(rows, np.float64))
     except (ValueError, OverflowError) as error:

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from importlib import resources
 from typing import Annotated, Any, Literal, TypeAlias
 
-from fastapi import APIRouter, FastAPI, File, Request, Response, UploadFile
+from fastapi import FastAPI, File, Request, Response, UploadFile
 from fastapi.responses import HTMLResponse, JSONResponse
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, ConfigDict, Field
@@ -65,12 +65,9 @@ def make(decider: Decider, name: str, version: str, max_bytes: int) -> FastAPI:
     made.add_middleware(RequestBodyLimitMiddleware, max_body_size=max_bytes)
     made.add_middleware(Watch, metrics=decider.metrics, version=version)
     made.add_exception_handler(RequestError, _refused)
-    for router in (
-        _decisions(decider, max_bytes),
-        v2.router(decider, name, version),
-        _descriptions(decider, version),
-    ):
-        made.include_router(router)
+    _add_decisions(made, decider, max_bytes)
+    _add_descriptions(made, decider, version)
+    made.include_router(v2.router(decider, name, version))
     return made
 
 
@@ -93,9 +90,7 @@ def _takes(kind: str, schema: dict[str, Any]) -> Any:
     return {"openapi_extra": {"requestBody": body}, **_ANSWERS}
 
 
-def _decisions(decider: Decider, max_bytes: int) -> APIRouter:
-    router = APIRouter()
-
+def _add_decisions(made: FastAPI, decider: Decider, max_bytes: int) -> None:
     def decided(given: Any, threshold: Cut, ids: Any = None) -> Response:
         found, cut = decider.decide(given, threshold, ids)
         document = {
@@ -112,25 +107,23 @@ def _decisions(decider: Decider, max_bytes: int) -> APIRouter:
             document["sets"] = found.set_classes
         return Response(to_json(document), media_type="application/json")
 
-    @router.post("/predict", **_takes("application/json", Batch.model_json_schema()))
+    @made.post("/predict", **_takes("application/json", Batch.model_json_schema()))
     async def predict(request: Request) -> Response:
         """Decide on a small batch, as JSON."""
         body = await request.body()
 
         def work() -> Response:
             batch = arrays.parsed(Batch, body)
-            given = {key: getattr(batch, key) for key in arrays.NUMBERS}
-            given = {key: rows for key, rows in given.items() if rows is not None}
-            for key, rows in given.items():
-                if not (rows and isinstance(rows[0], str)):
-                    given[key] = arrays.of_rows(key, rows)
+            given = {
+                key: arrays.of_rows(key, rows)
+                for key in arrays.NUMBERS
+                if (rows := getattr(batch, key)) is not None
+            }
             return decided(given, batch.threshold, batch.ids)
 
         return await run_in_threadpool(work)
 
-    @router.post(
-        "/predict/npz", **_takes("application/octet-stream", {"type": "string"})
-    )
+    @made.post("/predict/npz", **_takes("application/octet-stream", {"type": "string"}))
     async def predict_npz(request: Request, threshold: float | None = None) -> Response:
         """Decide on an archive of arrays, as `Outputs.save` and `numpy.savez` write."""
         body = await request.body()
@@ -140,7 +133,7 @@ def _decisions(decider: Decider, max_bytes: int) -> APIRouter:
 
         return await run_in_threadpool(work)
 
-    @router.post("/predict/images", **_ANSWERS)
+    @made.post("/predict/images", **_ANSWERS)
     def predict_images(
         files: Annotated[list[UploadFile], File()],
         threshold: float | None = None,
@@ -153,34 +146,28 @@ def _decisions(decider: Decider, max_bytes: int) -> APIRouter:
         names = [one.filename or "" for one in files]
         return decided({"inputs": images}, threshold, names)
 
-    return router
 
-
-def _descriptions(decider: Decider, version: str) -> APIRouter:
-    router = APIRouter()
-
-    @router.get("/healthz")
+def _add_descriptions(made: FastAPI, decider: Decider, version: str) -> None:
+    @made.get("/healthz")
     async def healthz() -> dict[str, str]:
         """Say that the server is up, and which rejector it serves."""
         return {"status": "ok", "rejector": version}
 
-    @router.get("/rejector")
+    @made.get("/rejector")
     async def rejector() -> Response:
         """Describe the detector, its threshold and its classes."""
         text = to_json(decider.about(), indent=2)
         return Response(text, media_type="application/json")
 
-    @router.get("/metrics")
+    @made.get("/metrics")
     async def counts() -> Response:
         """Count requests and decisions, for Prometheus."""
         return Response(decider.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
-    @router.get("/", include_in_schema=False)
+    @made.get("/", include_in_schema=False)
     async def index() -> HTMLResponse:
         """Return a page to try the rejector."""
         return HTMLResponse(_PAGE, headers={"Content-Security-Policy": _POLICY})
-
-    return router
 
 
 _PAGE = resources.files("openset.serve").joinpath("page.html").read_text("utf-8")

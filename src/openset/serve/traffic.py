@@ -50,14 +50,10 @@ class Traffic:
             is_new = kind not in self._kept
             if not rows.size or (is_new and len(self._kept) == _MOST_KINDS):
                 return
-            names = (
-                [""] * rows.size
-                if ids is None
-                else [str(ids[i]) for i in rows.tolist()]
-            )
+            names = ["" if ids is None else str(ids[i])[:256] for i in rows.tolist()]
             about: Any = {"input_step": outputs.input_step, "invalid": outputs.invalid}
             parts = self._kept.setdefault(kind, [])
-            parts.append(Outputs(**arrays, ids=[one[:256] for one in names], **about))
+            parts.append(Outputs(**arrays, ids=names, **about))
             if sum(map(len, parts)) >= ROWS:
                 self._write(self._kept.pop(kind))
 

@@ -137,12 +137,11 @@ def describe(decider: Decider, name: str, version: str) -> dict[str, Any]:
         image = about["takes"] == "image"
         kind, shape = ("UINT8", [-1, -1, -1, 3]) if image else ("FP32", [-1, width])
         inputs.append({"name": one, "datatype": kind, "shape": shape})
-    left_out = {"invalid"} if decider.invalid == "error" else set()
-    left_out |= {"set"} if about["sets"] is None else set()
+    absent = {"invalid": decider.invalid == "error", "set": about["sets"] is None}
     outputs = [
         {"name": one, "datatype": kind, "shape": [-1, -1] if one == "set" else [-1]}
         for one, kind in _OUTPUTS.items()
-        if one not in left_out
+        if not absent.get(one)
     ]
     head = {"name": name, "versions": [version], "platform": "openset", "ready": True}
     return {**head, "inputs": inputs, "outputs": outputs}
@@ -179,19 +178,15 @@ def _array(tensor: _Tensor, content: bytes) -> NDArray[Any]:
     if kind not in _TYPES:
         refuse(422, f"datatype of {name}", f"one of {', '.join(_TYPES)}", repr(kind))
     dtype = np.dtype(_TYPES[kind])
-    given = np.array([], np.float64)
     try:
-        if content:
-            flat = np.frombuffer(content, dtype)
-        else:
-            given = np.array(tensor.data or [], np.float64).ravel()
-            with np.errstate(all="ignore"):
-                flat = given.astype(dtype)
-        rows = flat.reshape(tensor.shape)
+        given = np.array(tensor.data or [], np.float64)
+        given = np.frombuffer(content, dtype) if content else given
+        with np.errstate(all="ignore"):
+            rows = given.astype(dtype, copy=False).reshape(tensor.shape)
     except ValueError as error:
         rule = f"{math.prod(tensor.shape)} numbers of {kind}, as its shape says"
         refuse(422, name, rule, error)
-    if given.size and dtype.kind != "f" and not np.array_equal(flat, given):
+    if dtype.kind != "f" and not np.array_equal(rows.ravel(), given.ravel()):
         refuse(422, name, f"integers in the range of {kind}", "others")
     return checked(name, rows)
 

@@ -21,16 +21,14 @@ BLOCKED = {
 # As on a machine without it; an entry None in sys.modules would confuse others.
 BLOCK = """
 import sys
+from importlib import import_module
+from openset import MissingExtraError
 class Block:
-    absent = {0!r}
+    absent = ""
     def find_spec(self, name, path=None, target=None):
         if name == self.absent:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Block())
-from importlib import import_module
-from openset import MissingExtraError
-"""
-BLOCK_EACH = """
 for Block.absent, modules in {0!r}.items():
     assert Block.absent not in sys.modules
     for name in modules:
@@ -47,21 +45,14 @@ def python(code):
     )
 
 
-@pytest.fixture(scope="module")
-def said_without():
-    """Return what is said without each framework: one process misses all in turn."""
-    done = python(BLOCK.format("") + BLOCK_EACH.format(BLOCKED))
+def test_a_missing_framework_is_named_with_its_extra():
+    """One process misses all frameworks in turn."""
+    pytest.importorskip("torch", reason="the first that some of them import")
+    done = python(BLOCK.format(BLOCKED))
     assert done.returncode == 0, done.stderr
     words = [line.split(" ", 2) for line in done.stdout.splitlines()]
-    return {(framework, module): said for framework, module, said in words}
-
-
-@pytest.mark.parametrize("framework", BLOCKED)
-def test_a_missing_framework_is_named_with_its_extra(said_without, framework):
-    if framework in {"torchmetrics", "transformers"}:
-        pytest.importorskip("torch", reason="the extra torch, missed before it")
-    for module in BLOCKED[framework]:
-        said = said_without[framework, module]
+    assert [one[:2] for one in words] == [[f, m] for f in BLOCKED for m in BLOCKED[f]]
+    for framework, module, said in words:
         extra = module.rpartition(".")[2].replace("train", "torch")
         assert f"needs {framework}; install it with" in said
         assert said.endswith((f'"openset[{extra}]"', '"openset[torch]"'))

@@ -8,7 +8,7 @@ from numpy.testing import assert_array_equal
 from openset import Outputs, Rejector, detectors
 
 mlflow = pytest.importorskip("mlflow", reason="the extra mlflow")
-from openset.integrations.mlflow import Model, log_model, save_model  # noqa: E402
+from openset.integrations.mlflow import log_model, save_model  # noqa: E402
 
 # MLflow's first import warns of its own code.
 pytestmark = pytest.mark.filterwarnings("ignore:.*type hint is inferred:UserWarning")
@@ -33,13 +33,10 @@ def samples(rng, n=80):
     )
 
 
-def calibrated(rng, detector):
-    fitted = detector.fit(samples(rng))
-    return Rejector.calibrate(fitted, known=samples(rng), objective="at_tpr", tpr=0.8)
-
-
 def test_mlflow_loads_what_was_saved_and_decides_alike(rng, tmp_path):
-    rejector, new = calibrated(rng, detectors.NNGuide(k=3)), samples(rng)
+    fitted, known = detectors.NNGuide(k=3).fit(samples(rng)), samples(rng)
+    rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr", tpr=0.8)
+    new = samples(rng)
     save_model(rejector, tmp_path / "model")
     model = mlflow.pyfunc.load_model(str(tmp_path / "model"))
     arrays = {"logits": new.logits, "features": new.features}
@@ -59,26 +56,17 @@ def test_mlflow_loads_what_was_saved_and_decides_alike(rng, tmp_path):
         model.predict({"x": new.logits})
 
 
-def test_a_logged_model_takes_the_outputs_it_needs(rng):
-    rejector, new = calibrated(rng, detectors.MSP()), samples(rng)
+def test_a_logged_model_takes_the_outputs_it_needs_and_has_a_column_of_sets(rng):
+    fitted, known = detectors.MSP().fit(samples(rng)), samples(rng)
+    rejector = Rejector.calibrate(fitted, known=known, objective="at_tpr", sets=0.95)
     with mlflow.start_run():
         logged = log_model(rejector)
-    model = mlflow.pyfunc.load_model(logged.model_uri)
-    found = model.predict({"logits": new.logits.tolist()})
-    assert_array_equal(found["decision"], rejector.predict(new))
-
-
-def test_sets_are_a_column(rng):
-    fitted = detectors.MSP().fit(samples(rng))
-    rejector = Rejector.calibrate(
-        fitted, known=samples(rng), objective="at_tpr", sets=0.95
-    )
     new = samples(rng)
-    names = [
-        [rejector.name_of(one) for one in classes]
-        for classes in rejector.decide(new).set_classes
-    ]
-    assert Model(rejector).predict({"logits": new.logits})["set"].tolist() == names
+    model, decided = mlflow.pyfunc.load_model(logged.model_uri), rejector.decide(new)
+    found = model.predict({"logits": new.logits.tolist()})
+    assert_array_equal(found["decision"], decided.labels)
+    names = [[*map(rejector.name_of, classes)] for classes in decided.set_classes]
+    assert found["set"].tolist() == names
 
 
 def test_something_else_than_a_rejector_is_refused(tmp_path):

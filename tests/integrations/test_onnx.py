@@ -16,7 +16,8 @@ import pytest
 import torch
 from array_api_compat import array_namespace
 from numpy.testing import assert_allclose, assert_array_equal
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
+from scipy.special import softmax
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
@@ -34,7 +35,6 @@ from torch import nn
 from openset import ArtefactError, Outputs, Rejector, detectors
 from openset.integrations.onnx import OPSET, export
 from openset.integrations.sklearn import OpenSetClassifier
-from openset.outputs import replaced
 from openset.testing import example_outputs as split
 
 RECIPES = {
@@ -45,7 +45,6 @@ RECIPES = {
     "scale": detectors.SCALE(percentile=50),  # shapes features, and refuses some
     "rmds": detectors.RMDS(normalize=True),  # moments
     "wsvm": detectors.WSVM(),  # log(1 + x), exp(x) - 1, log(exp(a) + exp(b))
-    "weiper": detectors.WeiPer(repeats=20),  # histograms
     "combined": detectors.Combined(parts=["msp", "knn", "postmax"]),  # ranks
 }
 everyone = pytest.mark.parametrize("name", RECIPES)
@@ -64,8 +63,8 @@ def calibrated(name):
     recipe, train = RECIPES[name], of(160, seed=1)
     if not recipe.recipes:
         return rejector_of(recipe.fit(train))
-    parts, held_out = [one.fit(train) for one in recipe.recipes], of(80, seed=5)
-    reference = [one.known(held_out) for one in parts]
+    parts = [one.fit(train) for one in recipe.recipes]
+    reference = [one.known(of(80, seed=5)) for one in parts]
     return rejector_of(detectors.combine(parts, reference=reference))
 
 
@@ -97,10 +96,6 @@ def run(running, outputs, **more):
     return classes, known
 
 
-def changed(outputs, **arrays):
-    return replaced(outputs, **{name: np.array(a) for name, a in arrays.items()})
-
-
 @everyone
 def test_the_graph_says_what_the_rejector_says(name, exported):
     rejector = calibrated(name)
@@ -119,7 +114,8 @@ def test_an_invalid_sample_is_unknown_and_harms_no_other(name, exported):
     logits, features = np.array(TEST.logits), np.array(TEST.features)
     logits[0, 1] = features[0, 1] = np.nan
     logits[1, :2], logits[2] = np.inf, -np.inf
-    found = run(exported(name), changed(TEST, logits=logits, features=features))
+    spoilt = Outputs(logits=logits, features=features, invalid="keep")
+    found = run(exported(name), spoilt)
     assert found[0][:3].tolist() == [-1, -1, -1]
     assert np.isnan(found[1][:3]).all()
     assert_array_equal(found[0][3:], classes[3:])
@@ -128,30 +124,19 @@ def test_an_invalid_sample_is_unknown_and_harms_no_other(name, exported):
 
 @everyone
 def test_samples_far_out_are_decided_as_in_python(name, exported):
-    """Masked classes, a logit of +inf, and numbers whose squares are no float32."""
+    """Masked classes, +inf, negative features, and squares that are no float32."""
     rejector = calibrated(name)
-    logits, features = np.array(TEST.logits[:5]), np.array(TEST.features[:5])
+    logits, features = np.array(TEST.logits[:6]), np.array(TEST.features[:6])
     logits[0, 0], logits[1, 0], logits[2, 1:] = np.inf, -np.inf, -np.inf
     logits[3] *= np.float32(1e8)
     features[4] *= np.float32(1e25)
+    features[5] = -1 - features[5]
     far = Outputs(logits=logits, features=features)
     with np.errstate(all="ignore"):
         decided = rejector.decide(far, invalid="reject")
     classes, known = run(exported(name), far)
     assert classes.tolist() == decided.labels.tolist()
     assert np.isnan(known).tolist() == decided.is_invalid.tolist()
-
-
-@pytest.mark.parametrize("name", ["scale", "ash"])
-def test_what_raises_in_python_is_unknown_in_the_graph(name, tmp_path):
-    rejector = rejector_of(detectors.make(name).fit(of(160, seed=1)))
-    negative = changed(TEST, features=-np.array(TEST.features) - 1)
-    with pytest.raises(ValueError, match="non-negative"):
-        rejector.known(negative)
-    path = export(rejector, tmp_path / "rejector.onnx")
-    classes, known = run(session(path), negative)
-    assert np.isnan(known).all()
-    assert_array_equal(classes, -1)
 
 
 def test_the_threshold_is_an_input_with_the_calibrated_default(exported, tmp_path):
@@ -186,8 +171,7 @@ def test_small_numbers_keep_their_digits(tmp_path):
     assert_allclose(run(running, known)[1], rejector.known(known), rtol=1e-5)
 
 
-@pytest.mark.parametrize("n_classes", [1, 2])
-@pytest.mark.parametrize("name", ["gen", "pnml"])
+@pytest.mark.parametrize(("name", "n_classes"), [("gen", 2), ("pnml", 1)])
 def test_one_or_two_classes_alone(name, n_classes, tmp_path):
     known = Outputs(
         logits=np.float32([[1.0, 0.5], [-2.0, -3.0]])[:, :n_classes],
@@ -232,7 +216,7 @@ def test_a_torch_module_is_exported_with_its_rejector(tmp_path):
         assert_array_equal(classes, rejector.predict(outputs)[rows])
 
 
-def onnx_network(opset, *, gemm=True, softmax=False, names=("logits",), kind="float32"):
+def onnx_network(opset, *, gemm=True, softmax=False, names=("logits",), kind="f4"):
     """Write x -> relu(x A) -> logits by hand, in an operator set."""
     rng = np.random.default_rng(0)
     outputs = split(4)
@@ -247,7 +231,7 @@ def onnx_network(opset, *, gemm=True, softmax=False, names=("logits",), kind="fl
         nodes.append(make("Add", ["b", "m"], ["z"]))
     nodes.append(make("Softmax" if softmax else "Identity", ["z"], names[:1]))
     nodes.extend(make("Identity", ["h"], [name]) for name in names[1:])
-    of_kind = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE}[kind]
+    of_kind = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
     graph = helper.make_graph(
         nodes,
         "network",
@@ -262,7 +246,7 @@ def onnx_network(opset, *, gemm=True, softmax=False, names=("logits",), kind="fl
 
 @pytest.mark.parametrize(
     ("opset", "how"),
-    [(8, {}), (13, {"gemm": False}), (20, {}), (18, {"kind": "float64"})],
+    [(8, {}), (13, {"gemm": False}), (20, {"softmax": True}), (18, {"kind": "f8"})],
 )
 def test_an_onnx_file_gets_two_more_outputs(opset, how, tmp_path):
     model, rejector = onnx_network(opset, **how), calibrated("rmds")
@@ -273,12 +257,13 @@ def test_an_onnx_file_gets_two_more_outputs(opset, how, tmp_path):
             entry = helper.make_tensor_value_info(one.name, one.data_type, one.dims)
             model.graph.input.append(entry)
     onnx.save(model, tmp_path / "network.onnx")
-    path = export(rejector, tmp_path / "both.onnx", tmp_path / "network.onnx")
+    path, cut = tmp_path / "both.onnx", "z" if "softmax" in how else None
+    export(rejector, path, tmp_path / "network.onnx", logits=cut)
     x = np.random.default_rng(1).normal(size=(9, 6)).astype(arrays["A"].dtype)
     features = np.maximum(x @ arrays["A"], 0)
     logits = features @ arrays["W"] + arrays["b"]
     found, classes, known = session(path).run(None, {"x": x})
-    assert_allclose(found, logits, rtol=1e-5)
+    assert_allclose(found, softmax(logits, 1) if cut else logits, rtol=1e-5)
     outputs = Outputs(logits=logits.astype("f4"), features=features.astype("f4"))
     assert_allclose(known, rejector.known(outputs), rtol=1e-4, atol=1e-4)
     assert_array_equal(classes, rejector.predict(outputs))
@@ -288,38 +273,23 @@ def test_an_onnx_file_gets_two_more_outputs(opset, how, tmp_path):
     assert json.loads(facts["openset.threshold"])["method"] == "osa"
 
 
-def test_a_network_that_ends_in_a_softmax_is_cut(tmp_path):
-    rejector, x = calibrated("rmds"), np.ones((2, 6), "f4")
-    found = []
-    for softmax in (True, False):
-        onnx.save(onnx_network(18, softmax=softmax), tmp_path / "network.onnx")
-        path = tmp_path / "x.onnx"
-        export(rejector, path, tmp_path / "network.onnx", logits="z")
-        found.append(session(path).run(["class", "knownness"], {"x": x}))
-    assert_array_equal(*found)
+SCALED = make_pipeline(StandardScaler(), PCA(10), Normalizer(), LogisticRegression())
+INSIDE = OpenSetClassifier(LogisticRegression(), detector="energy", cv=2)
 
 
-def pipelines():
-    scaled = [StandardScaler(), PCA(10), Normalizer()]
-    inside = OpenSetClassifier(make_pipeline(*scaled, LogisticRegression()), cv=2)
-    return {
-        "a pipeline that ends in it": make_pipeline(
-            MinMaxScaler(), OpenSetClassifier(LogisticRegression(), cv=2)
-        ),
-        "a pipeline in it": inside,
-        "two classes": OpenSetClassifier(RidgeClassifier(), detector="msp", cv=2),
-    }
-
-
-@pytest.mark.filterwarnings("ignore::openset.CalibrationWarning")
-@pytest.mark.parametrize("name", pipelines())
-def test_a_pipeline_of_scikit_learn_is_exported_as_a_whole(name, tmp_path):
+@pytest.mark.parametrize(
+    ("model", "n_classes"),
+    [
+        (make_pipeline(MinMaxScaler(), INSIDE), 8),
+        (OpenSetClassifier(SCALED, cv=2), 8),
+        (OpenSetClassifier(RidgeClassifier(), detector="msp", cv=2), 2),
+    ],
+    ids=["a pipeline that ends in it", "a pipeline in it", "two classes"],
+)
+def test_a_pipeline_of_scikit_learn_is_exported_as_a_whole(model, n_classes, tmp_path):
     pixels, y = load_digits(return_X_y=True)
-    rows, y = (
-        pixels[:600] + 1000,
-        np.where(y >= (2 if "two" in name else 8), -1, y)[:600],
-    )
-    model = pipelines()[name].fit(rows[::2], y[::2])
+    rows, y = pixels[:600] + 1000, np.where(y >= n_classes, -1, y)[:600]
+    model.fit(rows[::2], y[::2])
     path = export(model, tmp_path / "pipeline.onnx")
     classes, known = session(path).run(["class", "knownness"], {"input": rows[1::2]})
     assert_array_equal(classes, model.predict(rows[1::2]))
@@ -328,7 +298,6 @@ def test_a_pipeline_of_scikit_learn_is_exported_as_a_whole(name, tmp_path):
     assert_allclose(known, last.knownness(inputs), rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore::openset.CalibrationWarning")
 @pytest.mark.parametrize(
     "estimator",
     [SVC(), make_pipeline(QuantileTransformer(n_quantiles=9), LogisticRegression())],

@@ -10,7 +10,7 @@ from tests.integrations.two_processes import worker
 from tests.killing import forking
 from tests.vision import declare_operators
 
-from openset import Scores, UndefinedMetricError, metrics
+from openset import Scores, metrics
 
 declare_operators()  # torchmetrics imports torchvision
 
@@ -113,11 +113,36 @@ def test_two_processes_give_exactly_what_one_does(tmp_path):
                 assert_array_equal(found[name], value)
 
 
+@pytest.mark.filterwarnings("ignore")  # those of Lightning
+def test_lightning_logs_the_openauc_of_all_batches_not_their_mean(tmp_path):
+    pl = pytest.importorskip("pytorch_lightning", reason="a neighbour")
+
+    class Module(pl.LightningModule):
+        def __init__(self):
+            super().__init__()
+            self.openauc = OpenAUC()
+
+        def validation_step(self, batch, _):
+            self.openauc.update(*batch)
+            self.log("openauc", self.openauc)
+
+    silent = ("logger", "enable_progress_bar", "enable_model_summary")
+    quiet = dict.fromkeys(silent, False)
+    trainer = pl.Trainer(accelerator="cpu", default_root_dir=tmp_path, **quiet)
+    data = torch.utils.data.TensorDataset(*samples())
+    loader = torch.utils.data.DataLoader(data, batch_size=16)
+    (logged,) = trainer.validate(Module(), loader, verbose=False)
+    wanted = metrics.openauc(as_scores(*samples()))
+    assert logged["openauc"] == pytest.approx(wanted, abs=1e-6)
+
+
 NO_NUMBERS = "predicted, labels and ids must be integers below"
 REFUSED = {
     "floats": ({"labels": torch.full((N,), 0.5)}, NO_NUMBERS),
     "rounded": ({"ids": torch.arange(N) + (1 << 60)}, NO_NUMBERS),
     "short": ({"labels": torch.zeros(3).long()}, "equal size"),  # PyTorch's words
+    "NaN": ({"known": torch.full((N,), torch.nan)}, "NaN"),
+    "alone": ({"labels": torch.zeros(N).long()}, "without unknown samples"),
 }
 
 
@@ -125,8 +150,10 @@ REFUSED = {
 def test_bad_batches_are_named(name):
     changed, words = REFUSED[name]
     batch = dict(zip(("known", "predicted", "labels"), samples(), strict=True))
-    with pytest.raises((ValueError, TypeError, RuntimeError), match=words):
-        OpenAUC().update(**batch | changed)
+    metric = OpenAUC()
+    with pytest.raises((ValueError, TypeError, RuntimeError), match=words):  # noqa: PT012
+        metric.update(**batch | changed)
+        metric.compute()
 
 
 def test_bad_options_and_missing_ids_are_named():
@@ -139,15 +166,3 @@ def test_bad_options_and_missing_ids_are_named():
     metric.update(*samples())
     with pytest.raises(ValueError, match="ids must be given for all batches"):
         metric.compute()
-
-
-def test_nan_and_undefined_metrics_raise():
-    known, predicted, labels = samples()
-    metric = OpenAUC()
-    metric.update(known.fill_(torch.nan), predicted, labels)
-    with pytest.raises(ValueError, match="NaN"):
-        metric.compute()
-    alone = OpenAUC()
-    alone.update(torch.ones(2), torch.zeros(2).long(), torch.zeros(2).long())
-    with pytest.raises(UndefinedMetricError, match="without unknown samples"):
-        alone.compute()

@@ -41,18 +41,21 @@ def test_split():
     return split(3, 200, unknown=0.4)
 
 
+def calibrated(detector):
+    fitted = detector.fit(split(1, 300, unknown=0))
+    return Rejector.calibrate(fitted, known=split(2, 300, unknown=0.4))
+
+
 @pytest.fixture(scope="session")
 def rejector():
     """PostMax, which needs logits and features."""
-    fitted = detectors.PostMax().fit(split(1, 300, unknown=0))
-    return Rejector.calibrate(fitted, known=split(2, 300, unknown=0.4))
+    return calibrated(detectors.PostMax())
 
 
 @pytest.fixture(scope="session")
 def by_logits():
     """Max probability, which needs logits alone."""
-    fitted = detectors.MSP().fit(split(1, 300, unknown=0))
-    return Rejector.calibrate(fitted, known=split(2, 300, unknown=0.4))
+    return calibrated(detectors.MSP())
 
 
 @pytest.fixture(scope="session")

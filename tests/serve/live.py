@@ -14,8 +14,7 @@ class Live:
     """A running `openset serve`."""
 
     def __init__(self, process, url):
-        self.process = process
-        self.url = url
+        self.process, self.url = process, url
         self.port = int(url.rsplit(":", 1)[1])
 
     def get(self, path, **options):
@@ -26,11 +25,6 @@ class Live:
         """Send something, by default to be decided on."""
         return httpx.post(self.url + path, timeout=PATIENCE, **options)
 
-    def read_until(self, words):
-        """Read what it says up to a line with these words."""
-        while words not in (line := self.process.stderr.readline()):
-            assert line, f"it ended and did not say {words!r}"
-
     def stop(self):
         """Ask it to stop, and return its exit code."""
         self.process.send_signal(signal.SIGTERM)
@@ -38,34 +32,27 @@ class Live:
 
 
 @contextmanager
-def serving(folder, *options, before=""):
+def serving(folder, *options):
     """Start `openset serve` on a free port and stop it in the end.
 
-    All workers are there when it returns. The process runs the code `before` first.
+    All workers are there when it returns.
     """
-    n_missing = (
-        int(options[options.index("--workers") + 1]) if "--workers" in options else 1
-    )
-    start = f"{before}\nfrom openset.cli import main; main()"
-    command = [sys.executable, "-c", start, "serve", str(folder)]
-    command += [] if "--port" in options else ["--port", "0"]
-    process = subprocess.Popen(  # noqa: S603  # our own command
-        [*command, *map(str, options)], stderr=subprocess.PIPE, text=True
-    )
-    lines = []
+    words = [*map(str, options)]
+    n_workers = int(words[words.index("--workers") + 1]) if "--workers" in words else 1
+    words += [] if "--port" in words else ["--port", "0"]
+    command = [sys.executable, "-m", "openset", "serve", str(folder), *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603  # our own
+    said, urls = "", []
     try:
-        for line in process.stderr:
-            lines.append(line)
-            found = re.search(r"Serving at (http://\S+)", line)
-            n_missing -= found is not None
-            if not n_missing:
-                break
-        else:
-            msg = "the server did not start:\n" + "".join(lines)
-            raise RuntimeError(msg)
-        yield Live(process, found[1])
+        while len(urls) < n_workers:
+            line = process.stderr.readline()
+            said += line
+            if not line:
+                msg = f"the server did not start:\n{said}"
+                raise RuntimeError(msg)
+            urls += re.findall(r"Serving at (http://\S+)", line)
+        yield Live(process, urls[0])
     finally:
-        if process.poll() is None:
-            process.kill()
+        process.kill()
         process.wait()
         process.stderr.close()

@@ -6,6 +6,7 @@ import pickle
 import struct
 import zipfile
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -20,10 +21,10 @@ JSON = {"Content-Type": "application/json"}
 GOOD = npy(np.zeros((2, 3), np.float32))
 
 
-def header(text, *, version=(1, 0), payload=b"\0" * 64):
-    """Forge a .npy."""
-    length = struct.pack("<H" if version == (1, 0) else "<I", len(text))
-    return b"\x93NUMPY" + bytes(version) + length + text.encode("latin1") + payload
+def header(text):
+    """Forge a .npy; tests/contract/test_hostile_files.py has more of them."""
+    length = struct.pack("<H", len(text))
+    return b"\x93NUMPY\1\0" + length + text.encode("latin1") + bytes(64)
 
 
 def shaped(shape, descr="'<f4'"):
@@ -46,29 +47,12 @@ class Bomb:
         return (open, ("unpickled", "w"))
 
 
-def pickled():
-    stream = io.BytesIO()
-    np.save(stream, np.array([Bomb()], dtype=object), allow_pickle=True)
-    return stream.getvalue()
-
-
-def patched(*changes):
-    """Return an archive with some bytes of its headers changed."""
-    good = bytearray(npz(logits=np.zeros((4, 3))))
-    for mark, offset, value in changes:
-        at = good.rindex(mark) + offset
-        good[at : at + len(value)] = value
-    return bytes(good)
-
-
 MEMBERS = {
     "a shape of terabytes": shaped("(2000000000, 1000)"),
-    "a shape beyond 64 bits": shaped(f"({10**30}, 3)"),
-    "a shape of zero times all": shaped(f"(0, {10**30})")[:-64],
     "a negative shape": shaped("(-1, -16)"),
     "a shape of truths": shaped("(True, 16)"),
     "texts of no size": shaped("(200000000,)", "'<U0'")[:-64],
-    "pickled objects": pickled(),
+    "pickled objects": npy(np.array([Bomb()])),
     "a bare pickle": pickle.dumps(Bomb()),
     "objects in records": shaped("(4,)", "[('a', 'O')]"),
     "complex numbers": npy(np.zeros((2, 3), complex)),
@@ -77,8 +61,6 @@ MEMBERS = {
     "128-bit floats": npy(np.zeros((2, 3), "longdouble")),
     "no dictionary": header("print('hello')"),
     "deep brackets": header("(" * 4000),
-    "a long header": header("{}" + " " * 50_000),
-    "a header of gigabytes": header("{}", version=(2, 0))[:8] + b"\xff" * 9,
     "NaN": npy(np.array([[np.nan, 0, 0]])),
     "a vector": npy(np.zeros(3)),
     "a number": npy(np.float64(1)),
@@ -94,8 +76,7 @@ ARCHIVES = {
     "no archive": GOOD,
     "nothing at all": b"",
     "noise": bytes(range(256)) * 9,
-    "a lying archive": patched((b"PK\x01\x02", 24, struct.pack("<I", 40))),
-    "a locked archive": patched((b"PK\x03\x04", 6, b"\1"), (b"PK\x01\x02", 8, b"\1")),
+    "a damaged archive": npz(logits=np.zeros((2, 3)))[:-20],
     "bzip2": packed(zipfile.ZIP_BZIP2, logits=GOOD),
     "another archive": npz(images=np.zeros(3)),
     "inputs without a network": npz(inputs=Z),
@@ -186,7 +167,8 @@ def test_bad_paths_and_queries_are_refused(live, path, status):
 def test_nothing_was_unpickled(tmp_path, monkeypatch, by_logits):
     monkeypatch.chdir(tmp_path)
     client = TestClient(serve.app(by_logits))
-    for body in (pickled(), pickle.dumps(Bomb()), packed(logits=pickled())):
+    bomb = npy(np.array([Bomb()]))
+    for body in (bomb, pickle.dumps(Bomb()), packed(logits=bomb)):
         answer = client.post("/predict/npz", content=body)
         assert answer.status_code in {400, 422}
     assert not list(tmp_path.iterdir())
@@ -199,32 +181,16 @@ def resident(live):
     return int(statm.read_text(encoding="utf-8").split()[1]) * 4096
 
 
-def begun(live, headers):
+def test_of_a_large_body_nothing_is_kept(live):
     connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=PATIENCE)
-    connection.putrequest("POST", "/predict/npz")
-    for name, value in headers.items():
-        connection.putheader(name, value)
-    connection.endheaders()
-    return connection
-
-
-def test_a_gigabyte_is_refused_before_it_is_sent(live):
-    connection = begun(live, {"Content-Length": str(10**9)})
+    post = partial(connection.request, "POST", "/predict/npz")
+    post(headers={"Content-Length": str(10**9)})  # refused before it is sent
     assert connection.getresponse().status == 413
     connection.close()
-
-
-@pytest.mark.parametrize("length", ["declared", "chunked"])
-def test_of_what_is_sent_all_the_same_nothing_is_kept(live, length):
-    """The client does not listen while it sends 200 MB."""
-    chunk, headers = bytes(1 << 20), {"Content-Length": str(200 << 20)}
-    if length == "chunked":
-        headers, chunk = {"Transfer-Encoding": "chunked"}, b"100000\r\n%b\r\n" % chunk
-    connection = begun(live, headers)
     before = resident(live)
+    body = (bytes(1 << 20) for _ in range(200))  # sent without listening
     with suppress(ConnectionError):  # reset: there is no other way to say stop
-        for _ in range(200):
-            connection.send(chunk)
+        post(body=body, headers={"Transfer-Encoding": "chunked"}, encode_chunked=True)
     assert resident(live) - before < 50 << 20
     connection.close()
     assert live.get("/healthz").status_code == 200

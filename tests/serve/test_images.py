@@ -6,17 +6,11 @@ import zlib
 import numpy as np
 import pytest
 from starlette.testclient import TestClient
-from tests.serve.live import serving
-from tests.train.tiny import fit_tiny, image_data
+from tests.serve.conftest import npz
 
 from openset import Outputs, Rejector, detectors, serve
 
 Image = pytest.importorskip("PIL.Image", reason="the extra vision")
-torch = pytest.importorskip("torch", reason="the extra torch")
-
-from openset import extract  # noqa: E402  # needs torch
-
-WORDS = "image"
 
 
 def picture(seed, side=24):
@@ -34,10 +28,9 @@ def form(*contents):
     return [("files", (f"{i}.png", one)) for i, one in enumerate(contents)]
 
 
-def as_calibrated(network, classes=(), shape=slice(None)):
+def as_calibrated(network, classes=()):
     """Calibrate max probability on outputs of some pictures."""
-    pictures = [picture(seed)[shape] for seed in range(40)]
-    found = network.apply(pictures, progress=False)
+    found = network.apply([picture(seed) for seed in range(40)], progress=False)
     labels = np.argmax(found.logits, axis=1)
     arrays = {"logits": found.logits, "features": found.features, "labels": labels}
     known = Outputs(**arrays, classes=classes)
@@ -56,9 +49,7 @@ def test_images_of_any_size_get_what_extract_and_predict_say(by_pixels):
     assert answer.json()["known"] == expected.known.tolist()
     # The same numbers as arrays.
     stack = np.stack([picture(seed) for seed in range(3)])
-    stream = io.BytesIO()
-    np.savez(stream, inputs=stack)
-    found = client.post("/predict/npz", content=stream.getvalue()).json()
+    found = client.post("/predict/npz", content=npz(inputs=stack)).json()
     outputs = network.apply(list(stack), progress=False)
     assert found["decisions"] == rejector.predict(outputs).tolist()
     assert client.get("/rejector").json()["preprocessing"] == network.preprocessing
@@ -89,12 +80,12 @@ def test_what_is_no_image_or_too_large_is_refused(by_pixels):
     client = TestClient(serve.app(rejector, network=network))
     whole = png(picture(0))
     for body, status, words in (
-        (b"", 400, WORDS),
-        (b"no image", 400, WORDS),
-        (whole[:60], 422, WORDS),
-        (png(picture(0), "GIF"), 400, WORDS),
+        (b"", 400, "image"),
+        (b"no image", 400, "image"),
+        (whole[:60], 422, "image"),
+        (png(picture(0), "GIF"), 400, "image"),
         (claims(9000, 9000), 413, "at most 50000000 pixels"),
-        (claims(2**31 - 1, 2**31 - 1), 400, WORDS),
+        (claims(2**31 - 1, 2**31 - 1), 400, "image"),
     ):
         answer = client.post("/predict/images", files=form(whole, body))
         assert answer.status_code == status, answer.text
@@ -118,25 +109,9 @@ def test_a_damaged_image_is_one_invalid_sample_of_a_form(by_pixels):
     assert found["decisions"] == [expected[0], -1, -1, expected[1]]
 
 
-def test_without_a_network_for_images_they_are_refused(by_logits):
+def test_networks_and_images_that_do_not_fit_are_refused(by_logits, by_pixels):
     client = TestClient(serve.app(by_logits))
     answer = client.post("/predict/images", files=form(png(picture(0))))
     assert answer.status_code == 422
-
-
-def test_a_network_the_rejector_does_not_fit_is_refused_at_once(by_logits, by_pixels):
     with pytest.raises(ValueError, match="n_classes must be 3"):
         serve.app(by_logits, network=by_pixels[0])
-
-
-def test_the_command_serves_a_training_run(tmp_path):
-    fit_tiny(image_data(), out=tmp_path / "run")
-    network = extract.load(tmp_path / "run")
-    square = np.s_[:16, :16]
-    rejector = as_calibrated(network, shape=square)
-    folder = rejector.save(tmp_path / "rejector")
-    one = picture(3)[square]  # others are resized
-    expected = rejector.predict(network.apply([one], progress=False)).tolist()
-    with serving(folder, "--model", tmp_path / "run") as live:
-        answer = live.post("/predict/images", files=form(png(one), png(picture(3))))
-    assert answer.json()["decisions"][:1] == expected

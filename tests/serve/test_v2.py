@@ -2,6 +2,7 @@
 
 import json
 import struct
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,18 +16,14 @@ ROWS = [[9.0, 0.0, 0.0], [0.0, 0.1, 0.0]]
 
 
 @pytest.fixture(scope="module")
-def client(logits_folder):
-    triton = pytest.importorskip("tritonclient.http", reason="a foreign client")
+def triton():
+    return pytest.importorskip("tritonclient.http", reason="a foreign client")
+
+
+@pytest.fixture(scope="module")
+def client(triton, logits_folder):
     with serving(logits_folder, "--name", "pets") as live:
         yield triton.InferenceServerClient(f"127.0.0.1:{live.port}")
-
-
-def tensor(array, kind="FP32", *, name="logits", binary=True):
-    import tritonclient.http as triton  # noqa: PLC0415  # the fixture skips without it
-
-    one = triton.InferInput(name, array.shape, kind)
-    one.set_data_from_numpy(array, binary_data=binary)
-    return one
 
 
 def test_triton_finds_the_server_and_the_model(client):
@@ -45,19 +42,18 @@ def test_triton_finds_the_server_and_the_model(client):
     assert not client.is_model_ready("pets", "2")
 
 
-@pytest.mark.parametrize("binary", [True, False], ids=["binary", "json"])
-@pytest.mark.parametrize("kind", ["FP32", "FP64"])
-def test_triton_gets_what_predict_says(client, by_logits, test_split, binary, kind):
-    import tritonclient.http as triton  # noqa: PLC0415  # as above
-
+@pytest.mark.parametrize("how", [*product(["FP32", "FP64"], [True, False])])
+def test_triton_gets_what_predict_says(triton, client, by_logits, test_split, how):
+    kind, binary = how
     dtype = np.float32 if kind == "FP32" else np.float64
     logits = np.ascontiguousarray(test_split.logits, dtype)
     wanted = [
         triton.InferRequestedOutput(name, binary_data=binary)
         for name in ("decision", "name", "known")
     ]
-    inputs = [tensor(logits, kind, binary=binary)]
-    answer = client.infer("pets", inputs, outputs=wanted, request_id="me")
+    given = triton.InferInput("logits", logits.shape, kind)
+    given.set_data_from_numpy(logits, binary_data=binary)
+    answer = client.infer("pets", [given], outputs=wanted, request_id="me")
     decided = by_logits.decide(Outputs(logits=logits))
     assert (answer.as_numpy("decision") == decided.labels).all()
     assert (answer.as_numpy("known") == decided.known).all()
@@ -66,10 +62,9 @@ def test_triton_gets_what_predict_says(client, by_logits, test_split, binary, ki
     assert answer.get_response()["id"] == "me"
 
 
-def test_triton_is_told_what_is_wrong(client):
-    import tritonclient.http as triton  # noqa: PLC0415  # as above
-
-    wide = tensor(np.zeros((2, 4), np.float32))
+def test_triton_is_told_what_is_wrong(triton, client):
+    wide = triton.InferInput("logits", (2, 4), "FP32")
+    wide.set_data_from_numpy(np.zeros((2, 4), np.float32))
     with pytest.raises(triton.InferenceServerException, match="n_classes must be 3"):
         client.infer("pets", [wide])
     with pytest.raises(triton.InferenceServerException, match="no model 'cars'"):

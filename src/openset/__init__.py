@@ -1,6 +1,5 @@
 """Open-set recognition: classifiers that reject samples of unknown classes."""
 
-import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -56,9 +55,6 @@ __all__ = [
     "results", "runs", "selection", "serve", "shards", "stats", "testing",
     "thresholds", "train", "watch",
 ]  # fmt: skip
-
-# Silent unless the program that imports openset configures logging.
-logging.getLogger("openset").addHandler(logging.NullHandler())
 
 # Imported on first use: SciPy and scikit-learn take a second to import, which is too
 # long for a program that only loads scores or prints --help.

@@ -5,10 +5,8 @@ import tarfile
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from typer.testing import CliRunner
 
 from openset import Outputs, datasets, extract, protocols
-from openset.cli import app
 from openset.train import Trained
 from tests.extract.test_data import DAMAGED, GOOD, small, write
 from tests.train.tiny import fit_tiny, image_data
@@ -16,31 +14,17 @@ from tests.train.tiny import fit_tiny, image_data
 NAME, SIDE = "tests.extract.test_data:small", ["--pixels", "side=16", "--device", "cpu"]
 
 
-def run(*words):
-    done = CliRunner().invoke(app, [*map(str, words)])
-    if done.exception and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    assert done.exit_code == 0, done.output
-    return " ".join(done.output.split())
+@pytest.fixture
+def run(run):
+    """Return a function that runs a command, and returns all that it says."""
+    return lambda *words, **how: " ".join(run(*words, stream="output", **how).split())
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("extract")
-    names = datasets.load("digits").classes
-    protocols.Protocol(
-        known=names[3:9], unknown=(*names[:3], names[9]), source="digits"
-    ).save(folder / "protocol.json")
-    run(
-        "train", "-m", "softmax", "--data", "digits", "--recipe", "arpl", "--epochs", 2,
-        "--set", "lr=0.02", "--protocol", folder / "protocol.json",
-        "--out", folder / "run",
-    )  # fmt: skip
-    return folder / "run"
-
-
-def test_a_run_on_a_data_set_by_name(trained, tmp_path):
-    out = tmp_path / "all.npz"
+def test_a_run_on_a_data_set_by_name(run, tmp_path):
+    out, trained, data = tmp_path / "all.npz", tmp_path / "run", datasets.load("digits")
+    known, others = data.classes[3:9], (*data.classes[:3], data.classes[9])
+    split = protocols.Protocol(known=known, unknown=others, source="digits")
+    fit_tiny(data, network="mlp", protocol=split, epochs=2, out=trained)
     text = run("extract", trained, "digits", "--out", out)
     outputs, digits = Outputs.load(out), datasets.load("digits")
     inside = (digits.labels >= 3) & (digits.labels < 9)
@@ -57,7 +41,7 @@ def test_a_run_on_a_data_set_by_name(trained, tmp_path):
     assert "full1.0 Linear" in run("extract", trained, "digits", "--layers", "list")
 
 
-def test_options_are_those_of_python(tmp_path):
+def test_options_are_those_of_python(run, tmp_path):
     names = [f"{'ab'[i > 5]}/{name}" for i, name in enumerate(GOOD)]
     folder = write(tmp_path / "photos", dict(zip(names, GOOD.values(), strict=True)))
     (tmp_path / "names.txt").write_text("a\nx\nc\nd\n", "utf-8")
@@ -84,7 +68,7 @@ def test_options_are_those_of_python(tmp_path):
     assert "does not name its classes, so all samples are labelled -1" in nobody
 
 
-def test_shards_go_on_with_keep(tmp_path):
+def test_shards_go_on_with_keep(run, tmp_path):
     fit_tiny(image_data(side=16), network="osrci", epochs=1, out=tmp_path / "run")
     for name, content in (("a", GOOD), ("b", GOOD | DAMAGED)):
         write(tmp_path / "photos" / name, content)
@@ -94,8 +78,7 @@ def test_shards_go_on_with_keep(tmp_path):
                 tar.add(tmp_path / "photos" / name / file, file)
     words = ["extract", tmp_path / "run", tmp_path / "tars", "-o", tmp_path / "out"]
     words += ["--jobs", 1]
-    done = CliRunner().invoke(app, [*map(str, words)])
-    assert (done.exit_code, "1 of 2 shards" in done.output) == (1, True)
+    assert "1 of 2 shards" in run(*words, code=1)
     text = run(*words, "--invalid", "keep")
     assert "1 run now" in text
     assert f"invalid: b: {len(DAMAGED)} samples" in text

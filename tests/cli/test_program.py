@@ -1,6 +1,5 @@
-"""What holds for all commands: help, its examples, --json, --verbose, Ctrl-C."""
+"""What holds for all commands: help, its examples, Ctrl-C."""
 
-import json
 import os
 import re
 import shlex
@@ -110,28 +109,6 @@ def test_examples_run(example, here, tmp_path, monkeypatch):
     assert result.output
 
 
-@pytest.mark.parametrize(
-    "words",
-    [
-        "evaluate test/scores-msp.npz",
-        "compare test/scores-msp.npz test/scores-knn.npz",
-        "calibrate --known val.npz --surrogate far.npz -d msp --out made",
-        "predict rejector test.npz",
-        "detectors",
-        "datasets",
-        "protocols list",
-        "check .",
-        "doctor",
-        "watch rejector test.npz",
-    ],
-)
-def test_json_is_all_that_is_printed(words, files, tmp_path, monkeypatch):
-    monkeypatch.chdir(shutil.copytree(files, tmp_path / "here"))
-    found = CliRunner().invoke(app, [*words.split(), "--json"])
-    assert found.exit_code in {0, 1}, found.output  # 1: watch, of an alarm
-    assert json.loads(found.stdout)
-
-
 def test_ctrl_c_leaves_the_old_file(files, tmp_path, monkeypatch):
     """Interrupt while the file is being written: the old one stays, none is added."""
     out = tmp_path / "table.json"
@@ -165,20 +142,3 @@ def test_letters_that_the_terminal_does_not_have_are_no_error(files, tmp_path):
     Rejector.calibrate(detectors.MaxLogit().fit(), known=named).save(tmp_path / "r")
     done = shell("predict", "r", "new.npz", cwd=tmp_path, PYTHONIOENCODING="ascii")
     assert r"b\xe6r" in done.stdout
-
-
-LOADER = """
-import logging
-from openset import datasets
-
-def blobs(root):
-    logging.getLogger("openset.blobs").info("reading %d blobs", 20)
-    return datasets.from_arrays([[0.0]] * 20, [*range(10)] * 2)
-"""
-
-
-def test_verbose_logs_to_standard_error(tmp_path):
-    (tmp_path / "blobs_with_log.py").write_text(LOADER, encoding="utf-8")
-    words = "holdout", "blobs_with_log:blobs", "--known", "6", "--unknown", "4"
-    done = shell("--verbose", "protocols", *words, cwd=tmp_path)
-    assert "openset.blobs: reading 20 blobs" in done.stderr

@@ -3,7 +3,7 @@
 import pytest
 from starlette.testclient import TestClient
 
-from openset import Outputs, Rejector, serve
+from openset import Outputs, Rejector, extract, serve
 from openset.cli import main
 
 
@@ -35,6 +35,23 @@ def test_options_reach_the_server(started, files, tmp_path):
     decided = Rejector.load(files / "rejector").predict(test)
     assert answer.json()["decisions"] == [*decided.tolist(), -1]
     assert list(log.glob("traffic-*.npz"))
+
+
+def test_the_network_of_a_training_run_is_served(started, tmp_path):
+    pytest.importorskip("torch", reason="the extra torch")
+    from tests.serve import test_images as images  # noqa: PLC0415
+    from tests.train.tiny import fit_tiny, image_data  # noqa: PLC0415
+
+    fit_tiny(image_data(), out=tmp_path / "run")
+    network = extract.load(tmp_path / "run")
+    rejector = images.as_calibrated(network)
+    folder = rejector.save(tmp_path / "rejector")
+    _, found = started(str(folder), "--model", str(tmp_path / "run"))
+    expected = rejector.predict(network.apply([images.picture(3)], progress=False))
+    with TestClient(found["make"]()) as client:
+        sent = images.form(images.png(images.picture(3)))
+        answer = client.post("/predict/images", files=sent)
+    assert answer.json()["decisions"] == expected.tolist()
 
 
 def test_cautions_are_said_when_a_server_starts(started, capsys, files):

@@ -5,7 +5,6 @@ A command reads paths, calls the library, and prints rows or JSON. Its module im
 """
 
 import io
-import logging
 import sys
 import traceback
 import warnings
@@ -59,7 +58,7 @@ def _version(wanted: bool) -> None:  # noqa: FBT001  # typer calls it with the f
 
 @app.callback()
 def _main(
-    version: Annotated[  # noqa: ARG001  # its callback has done it
+    version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True)
     ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v")] = False,
@@ -71,11 +70,8 @@ def _main(
     version
         Show the version and exit.
     verbose
-        Log each step to standard error, and show where an error arose.
+        Show where an error arose.
     """
-    if verbose:
-        logging.basicConfig(format="%(asctime)s %(name)s: %(message)s")
-        logging.getLogger("openset").setLevel(logging.INFO)
 
 
 def _message(error: Exception) -> str:

@@ -117,13 +117,9 @@ class Command(_Documented, TyperCommand):
         """Refuse an option that takes one value but is given two: one would be lost."""
         _, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for param in given:
-            several = getattr(param, "multiple", True) or getattr(
-                param, "is_flag", True
-            )
-            refuse(
-                given.count(param) > 1 and not several,
-                f"{param.opts[0]} may be given once",
-            )
+            many = getattr(param, "multiple", True) or getattr(param, "is_flag", True)
+            is_lost = given.count(param) > 1 and not many
+            refuse(is_lost, f"{param.opts[0]} may be given once")
         return super().parse_args(ctx, args)
 
 

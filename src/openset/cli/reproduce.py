@@ -1,14 +1,14 @@
 """`openset reproduce`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 import openset
 from openset import _check
 from openset.cli.options import Backend, Out, Root
-from openset.cli.terminal import ERR, say, table
+from openset.cli.terminal import say, table
 
 
 def command(
@@ -51,19 +51,8 @@ def command(
         return
     _check.one_of("openset", "NAME", name, [one.name for one in reproduce.items()])
     out = out or Path("reproduced") / name
-    try:
-        made = reproduce.run(
-            name,
-            out,
-            root=root,
-            outputs=outputs,
-            backend=backend,
-            jobs=jobs,
-        )
-    except (OSError, ValueError, ImportError) as error:  # data that cannot be had
-        text = "\n".join([f"error: {error}", *getattr(error, "__notes__", ())])
-        say(text, style="red", to=ERR)
-        raise typer.Exit(1) from error
+    how: Any = {"root": root, "outputs": outputs, "backend": backend, "jobs": jobs}
+    made = reproduce.run(name, out, **how)
     for part in made.tables:
         texts = (dict(zip(part.columns, row, strict=True)) for row in part.texts())
         table(texts, part.title)

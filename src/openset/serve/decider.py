@@ -15,8 +15,6 @@ from openset.serve.arrays import RequestError, need_texts, refuse
 from openset.serve.metrics import Metrics
 from openset.serve.traffic import Traffic
 
-_CALLER = "openset.serve.app"
-
 
 class Decider:
     """A rejector, with a network in front of it or without, and its traffic log."""
@@ -28,7 +26,7 @@ class Decider:
         invalid: Invalid = "error",
         traffic: Traffic | None = None,
     ) -> None:
-        need_rejector(_CALLER, rejector)
+        need_rejector("openset.serve.app", rejector)
         self.metrics = Metrics()
         self.rejector, self.network, self.traffic = rejector, network, traffic
         self.invalid: Invalid = invalid
@@ -42,11 +40,7 @@ class Decider:
 
             self._step = {"step": Odin.of(rejector.input_step)}
         if network.kind != "table":  # how wide its rows are, requests will show
-            try:
-                rejector.decide(self._run([network.blank]), invalid="reject")
-            except Exception as error:
-                error.add_note(f"{_CALLER}: while trying out the network")
-                raise
+            rejector.decide(self._run([network.blank]), invalid="reject")
 
     def names_of(self, labels: NDArray[np.int64]) -> NDArray[Any]:
         """Return the names of labels; -1 is "unknown"."""

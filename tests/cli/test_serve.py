@@ -1,5 +1,6 @@
 """`openset serve`: what reaches the server; the server itself is in tests/serve."""
 
+import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
@@ -44,12 +45,14 @@ def test_the_network_of_a_training_run_is_served(started, tmp_path):
 
     fit_tiny(image_data(), out=tmp_path / "run")
     network = extract.load(tmp_path / "run")
-    rejector = images.as_calibrated(network)
+    square = np.s_[:16, :16]
+    rejector = images.as_calibrated(network, shape=square)
     folder = rejector.save(tmp_path / "rejector")
     _, found = started(str(folder), "--model", str(tmp_path / "run"))
-    expected = rejector.predict(network.apply([images.picture(3)], progress=False))
+    one = images.picture(3)[square]
+    expected = rejector.predict(network.apply([one], progress=False))
     with TestClient(found["make"]()) as client:
-        sent = images.form(images.png(images.picture(3)))
+        sent = images.form(images.png(one))
         answer = client.post("/predict/images", files=sent)
     assert answer.json()["decisions"] == expected.tolist()
 

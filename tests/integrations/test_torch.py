@@ -2,7 +2,7 @@
 
 import copy
 import gc
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -190,18 +190,10 @@ def test_invalid_samples_are_those_of_the_rejector(name, test):
 def test_threads_do_not_hear_each_other(test, inputs):
     module = OpenSetModule(linear_model(test), rejector_of("energy"))
     expected = [module(inputs[i : i + 3]).known for i in range(0, 60, 3)]
-    found = [None] * 20
-
-    def work(place):
-        for _ in range(20):
-            found[place] = module(inputs[3 * place : 3 * place + 3]).known
-
-    threads = [threading.Thread(target=work, args=(place,)) for place in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for one, other in zip(found, expected, strict=True):
+    with ThreadPoolExecutor(20) as pool:
+        starts = [*range(0, 60, 3)] * 20
+        found = pool.map(lambda i: module(inputs[i : i + 3]).known, starts)
+    for one, other in zip(found, expected * 20, strict=True):
         assert torch.equal(one, other)
 
 

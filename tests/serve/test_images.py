@@ -28,9 +28,10 @@ def form(*contents):
     return [("files", (f"{i}.png", one)) for i, one in enumerate(contents)]
 
 
-def as_calibrated(network, classes=()):
+def as_calibrated(network, classes=(), shape=slice(None)):
     """Calibrate max probability on outputs of some pictures."""
-    found = network.apply([picture(seed) for seed in range(40)], progress=False)
+    pictures = [picture(seed)[shape] for seed in range(40)]
+    found = network.apply(pictures, progress=False)
     labels = np.argmax(found.logits, axis=1)
     arrays = {"logits": found.logits, "features": found.features, "labels": labels}
     known = Outputs(**arrays, classes=classes)

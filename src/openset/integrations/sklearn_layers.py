@@ -38,7 +38,8 @@ def layers_of(caller: str, model: Any) -> tuple[Rejector, nn.Module, Tensor]:
     *more, head = [one for _, one in getattr(inner, "steps", [("", inner)])]
     rows = np.random.default_rng(0).normal(size=(64, model.n_features_in_))
     rows *= np.logspace(-3, 7, 64)[:, None]  # some are clipped, if any are
-    example, layers = torch.from_numpy(rows), []
+    example = torch.from_numpy(rows)
+    layers: list[nn.Module] = []
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of names of columns
         for step in (*steps, *more):

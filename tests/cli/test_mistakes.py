@@ -138,7 +138,7 @@ MISTAKES = {
     "bench cifar10": "one of 'cifar+10'",
     "bench openood:cifar10 --out x": "--outputs must be given",
     "reproduce openauc-table9": "one of 'openauc-table1'",
-    "reproduce class-imbalance-table1 --root . --out ../out": "needs the data sets cifar10",
+    "reproduce class-imbalance-table1 --root . --out ../out": "needs the data sets",
     "demo --out scores.npz": "'--out'",
 }
 

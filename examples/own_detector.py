@@ -7,24 +7,19 @@ command line, in studies, in saved rejectors and in reports.
 """
 
 # %%
-from dataclasses import dataclass
-
 import numpy as np
 from array_api_compat import array_namespace
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 
 import openset as ops
-from openset.detectors.constraints import POSITIVE
+from openset.detectors.constraints import POSITIVE, option
 
 
-@dataclass(frozen=True, kw_only=True)
 class Margin(ops.detectors.Detector):
     """Largest logit minus the mean logit, over a temperature."""
 
-    constraints = {"temperature": POSITIVE}
-
-    temperature: float = 1.0
+    temperature: float = option(1.0, POSITIVE)
 
     def score_batch(self, state, batch):
         xp = array_namespace(batch.logits)  # NumPy, torch, ... as the caller has it
@@ -33,7 +28,7 @@ class Margin(ops.detectors.Detector):
 
 
 # %%
-# **Wrong values** are refused, because `constraints` says what is allowed.
+# **Wrong values** are refused, because `option` says what is allowed.
 
 try:
     Margin(temperature=-1)

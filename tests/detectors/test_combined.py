@@ -52,11 +52,6 @@ def test_the_size_of_a_batch_moves_no_decision():
         np.testing.assert_allclose(both.known(train, batch_size=size), whole, atol=2e-3)
 
 
-def test_training_samples_are_no_reference():
-    with pytest.raises(ValueError, match=r"Combined.fit: .*held-out.*combine\("):
-        Combined(parts=["msp", "osnn"]).fit(drawn(60))
-
-
 def test_ranks_of_the_reference_are_its_ranks():
     values = np.random.default_rng(0).normal(size=100)
     ranks = rank(values, values)
@@ -93,6 +88,7 @@ ONE = detectors.MSP().fit(drawn(9))
         (lambda: Combined(parts="msp"), "parts must be a non-empty list"),
         (lambda: Combined(parts={"knn": {"k": 5}}), "parts must be a non-empty list"),
         (lambda: Combined(parts=["magic"]), "name must be one of"),
+        (lambda: Combined(parts=["msp"]).fit(drawn(9)), r"held-out .*Use combine\("),
         (lambda: combine([], reference=[]), "there must be some"),
         (lambda: combine(ONE, reference=[[1.0]]), "several fitted .* Put them in a"),
         (lambda: combine([detectors.MSP()], reference=[[1.0]]), "fitted .* got MSP"),

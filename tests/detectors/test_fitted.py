@@ -16,7 +16,6 @@ from openset.detectors import (
     Energy,
     Fitted,
     MaxLogit,
-    OpenMax,
     make,
     score_all,
 )
@@ -25,29 +24,7 @@ from openset.detectors.batch import working_dtype
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
 
-
-@pytest.fixture
-def outputs():
-    return split(50)
-
-
-def test_a_method_without_a_probability_says_so(outputs):
-    fitted = Energy().fit(outputs)
-    with pytest.raises(TypeError, match="Energy: defines no probability"):
-        fitted.probability(outputs)
-    with pytest.raises(TypeError, match="Energy: defines no class probabilities"):
-        fitted.class_probabilities(outputs)
-    found = OpenMax().fit(split(200)).class_probabilities(outputs)
-    assert found.shape == (50, 5)
-    assert_allclose(found.sum(axis=1), 1)
-
-
-def test_outputs_of_another_width_are_refused(outputs):
-    fitted = KNN(k=3).fit(outputs)
-    narrow = replaced(outputs, features=outputs.features[:, :5])
-    for call in (fitted.score, fitted.known):
-        with pytest.raises(ValueError, match=r"must be 32, as in fit .*got 5"):
-            call(narrow)
+OUTPUTS = split(50)
 
 
 @pytest.mark.parametrize(
@@ -60,8 +37,8 @@ def test_outputs_of_another_width_are_refused(outputs):
         ({"widths": None}, "is damaged"),
     ],
 )
-def test_a_file_of_another_version_is_refused(change, message, outputs, tmp_path):
-    path = KNN(k=3).fit(outputs).save(tmp_path / "knn.npz")
+def test_a_file_of_another_version_is_refused(change, message, tmp_path):
+    path = KNN(k=3).fit(OUTPUTS).save(tmp_path / "knn.npz")
     arrays = dict(np.load(path))
     about = json.loads(str(arrays["about"]))
     about |= change
@@ -70,32 +47,11 @@ def test_a_file_of_another_version_is_refused(change, message, outputs, tmp_path
         Fitted.load(path)
 
 
-@pytest.mark.parametrize("value", [np.ones((3, 4)), "train.npz", None])
-def test_what_is_no_outputs_is_named(value, outputs):
-    fitted = MSP().fit(outputs)
-    for call in (KNN().fit, fitted.known, fitted.score, fitted.probability):
-        with pytest.raises(TypeError, match=r"outputs must be Outputs, got"):
-            call(value)
-
-
-def test_classes_in_another_order_than_in_fitting_are_refused(outputs):
-    def named(*classes):
-        return replaced(outputs, classes=classes)
-
-    fitted = MSP().fit(named("a", "b", "c", "d"))
-    expected = fitted.known(outputs)  # without names
-    assert_array_equal(fitted.known(named("a", "b", "c", "d")), expected)
-    rule = "MSP.score: classes of outputs .* got 'c' for class 1, which is 'b' there"
-    for use in (fitted.known, fitted.score):
-        with pytest.raises(ValueError, match=rule):
-            use(named("a", "c", "b", "d"))
-
-
-def test_some_rows_have_the_scores_of_outputs_with_these_rows_alone(outputs):
-    fitted = [MSP().fit(outputs), KNN(k=3).fit(outputs)]
+def test_some_rows_have_the_scores_of_outputs_with_these_rows_alone():
+    fitted = [MSP().fit(OUTPUTS), KNN(k=3).fit(OUTPUTS)]
     rows = np.array([3, 0, *range(7, 30)])
-    found = score_all(fitted, outputs, batch_size=10, rows=rows)
-    expected = score_all(fitted, outputs.take(rows), batch_size=10)
+    found = score_all(fitted, OUTPUTS, batch_size=10, rows=rows)
+    expected = score_all(fitted, OUTPUTS.take(rows), batch_size=10)
     for name, scores in expected.items():
         assert_array_equal(found[name].known, scores.known)
         assert_array_equal(found[name].labels, scores.labels)
@@ -117,22 +73,51 @@ def test_logits_and_features_are_computed_in_the_wider_dtype():
     assert Batch(half).logits.dtype == np.float32
 
 
-def test_labels_and_names_are_asked_for(outputs):
-    cold, hot = Energy().fit(outputs), Energy(temperature=9.0).fit(outputs)
-    for size in (0, -1, 2.5):
-        with pytest.raises(ValueError, match="batch_size must be an integer >= 1"):
-            cold.known(outputs, batch_size=size)
-    unlabelled = Outputs(logits=outputs.logits)
-    assert_array_equal(cold.known(unlabelled), cold.score(outputs).known)
-    with pytest.raises(ValueError, match="outputs must be labelled, got no labels"):
-        cold.score(unlabelled)
-    with pytest.raises(ValueError, match="detectors of different names"):
-        score_all([cold, hot], outputs)
-    scores = score_all({"cold": cold, "hot": hot}, outputs)
+def named(*classes):
+    return replaced(OUTPUTS, classes=classes)
+
+
+NARROW = replaced(OUTPUTS, features=OUTPUTS.features[:, :5])
+ALONE = replaced(OUTPUTS, logits=None)
+UNLABELLED = replaced(OUTPUTS, labels=None)
+ENERGY, HOT = Energy().fit(OUTPUTS), Energy(temperature=9.0).fit(OUTPUTS)
+NAMED, NEAREST = MSP().fit(named("a", "b", "c", "d")), KNN(k=3).fit(OUTPUTS)
+SWAPPED = "MSP.score: classes of outputs .* got 'c' for class 1, which is 'b' there"
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ENERGY.probability(OUTPUTS), "Energy: defines no probability"),
+        (lambda: ENERGY.class_probabilities(OUTPUTS), "defines no class probabilities"),
+        (lambda: NEAREST.score(NARROW), r"must be 32, as in fit .*got 5"),
+        (lambda: NEAREST.known(NARROW), r"must be 32, as in fit .*got 5"),
+        (lambda: NAMED.known(named("a", "c", "b", "d")), SWAPPED),
+        (lambda: NAMED.score(named("a", "c", "b", "d")), SWAPPED),
+        (lambda: KNN().fit(None), "outputs must be Outputs, got"),
+        (lambda: ENERGY.known("train.npz"), "outputs must be Outputs, got"),
+        (lambda: ENERGY.score(np.eye(4)), "outputs must be Outputs, got"),
+        (lambda: ENERGY.known(OUTPUTS, batch_size=0), "batch_size must be an integer"),
+        (
+            lambda: ENERGY.known(OUTPUTS, batch_size=2.5),
+            "batch_size must be an integer",
+        ),
+        (lambda: ENERGY.score(UNLABELLED), "outputs must be labelled, got no labels"),
+        (lambda: score_all([ENERGY, HOT], OUTPUTS), "detectors of different names"),
+        (lambda: NEAREST.score(ALONE), r"KNN\.score: .*logits.* got features only"),
+    ],
+)
+def test_what_cannot_be_scored_is_refused(call, words):
+    with pytest.raises((TypeError, ValueError), match=words):
+        call()
+
+
+def test_labels_are_needed_for_scores_and_names_to_tell_two_of_a_kind_apart():
+    scores = score_all({"cold": ENERGY, "hot": HOT}, OUTPUTS)
     assert (scores["hot"].known > scores["cold"].known).all()
-    alone = replaced(outputs, logits=None)
-    with pytest.raises(ValueError, match=r"KNN\.score: .*logits.* got features only"):
-        KNN(k=3).fit(alone).score(alone)
+    assert_array_equal(ENERGY.known(UNLABELLED), scores["cold"].known)
+    same = NAMED.known(named("a", "b", "c", "d"))
+    assert_array_equal(NAMED.known(OUTPUTS), same)  # without names
 
 
 @pytest.fixture
@@ -153,29 +138,29 @@ def two_cores(monkeypatch):
         assert {one["num_threads"] for one in controller.info()} == {2}
 
 
-def test_batches_are_scored_on_several_threads(outputs, two_cores):
+def test_batches_are_scored_on_several_threads(two_cores):
     fitted = MaxLogit().fit()
-    expected = outputs.logits.max(axis=1)
-    assert_array_equal(fitted.known(outputs, batch_size=1), expected)
+    expected = OUTPUTS.logits.max(axis=1)
+    assert_array_equal(fitted.known(OUTPUTS, batch_size=1), expected)
     assert threading.get_ident() not in two_cores
     rows = np.arange(49, 9, -1)
-    some = fitted.score(outputs, batch_size=3, rows=rows)
+    some = fitted.score(OUTPUTS, batch_size=3, rows=rows)
     assert_array_equal(some.known, expected[rows])
 
 
-def test_scores_do_not_depend_on_the_number_of_threads(outputs):
+def test_scores_do_not_depend_on_the_number_of_threads():
     fitted = [make(name).fit(split(240)) for name in ("vim", "rmds", "openmax", "ash")]
     with threadpoolctl.threadpool_limits(1):
-        alone = score_all(fitted, outputs, batch_size=7)
+        alone = score_all(fitted, OUTPUTS, batch_size=7)
     with threadpoolctl.threadpool_limits(3, "blas"):
-        together = score_all(fitted, outputs, batch_size=7)
+        together = score_all(fitted, OUTPUTS, batch_size=7)
     for name, scores in alone.items():
         assert_array_equal(together[name].known, scores.known)
 
 
-def test_an_error_in_a_thread_is_raised_and_frees_the_cores(outputs):
-    fitted = MSP().fit(outputs)
-    logits = np.array(outputs.logits)
+def test_an_error_in_a_thread_is_raised_and_frees_the_cores():
+    fitted = MSP().fit(OUTPUTS)
+    logits = np.array(OUTPUTS.logits)
     logits[31, :] = np.inf
     with (
         threadpoolctl.threadpool_limits(2, "blas"),
@@ -183,6 +168,6 @@ def test_an_error_in_a_thread_is_raised_and_frees_the_cores(outputs):
         pytest.raises(InvalidSamplesError) as error,
     ):
         # as outputs that were changed after they were checked
-        fitted.known(replaced(outputs, logits=logits), batch_size=5)
+        fitted.known(replaced(OUTPUTS, logits=logits), batch_size=5)
     assert error.value.rows == (31,)
     assert not of_batches._busy.locked()

@@ -13,41 +13,21 @@ from openset.outputs import replaced
 from openset.testing import example_outputs as split
 from openset.testing import in_library
 
-
-@pytest.fixture
-def train():
-    return split(400, seed=1)
+TRAIN, TEST = split(400, seed=1), split(30, seed=2, unknown=0.4)
 
 
-@pytest.fixture
-def test():
-    return split(30, seed=2, unknown=0.4)
-
-
-def slow_distances(train, test):
-    """Squared distances to each class and to the whole, by inverting covariances."""
-    features, labels = train.features, train.labels
-    means = np.array([features[labels == c].mean(axis=0) for c in range(4)])
-    within = features - means[labels]
-    inverse = np.linalg.inv(within.T @ within / len(features))
-    away = features - features.mean(axis=0)
-    inverse_0 = np.linalg.inv(away.T @ away / len(features))
-    per_class = [[(f - m) @ inverse @ (f - m) for m in means] for f in test.features]
-    centred = test.features - features.mean(axis=0)
-    whole = [f @ inverse_0 @ f for f in centred]
-    return np.array(per_class), np.array(whole)
-
-
-def test_mahalanobis_equals_inverting_the_covariance(train, test):
-    per_class, _ = slow_distances(train, test)
-    actual = Mahalanobis().fit(train).score(test).known
-    assert_allclose(actual, -per_class.min(axis=1))
-
-
-def test_rmds_is_the_difference_of_two_distances(train, test):
-    per_class, whole = slow_distances(train, test)
-    actual = RMDS().fit(train).score(test).known
-    assert_allclose(actual, -(per_class - whole[:, None]).min(axis=1))
+def test_distances_are_those_of_inverted_covariances():
+    means = np.array([TRAIN.features[TRAIN.labels == c].mean(axis=0) for c in range(4)])
+    centre = TRAIN.features.mean(axis=0)
+    within, whole = (
+        np.linalg.inv(away.T @ away / len(TRAIN))
+        for away in (TRAIN.features - means[TRAIN.labels], TRAIN.features - centre)
+    )
+    rows = TEST.features
+    to_class = [min((f - m) @ within @ (f - m) for m in means) for f in rows]
+    to_all = [(f - centre) @ whole @ (f - centre) for f in rows]
+    assert_allclose(Mahalanobis().fit(TRAIN).score(TEST).known, np.negative(to_class))
+    assert_allclose(RMDS().fit(TRAIN).known(TEST), np.subtract(to_all, to_class))
 
 
 def wide(n, seed, *, first=0):
@@ -79,17 +59,17 @@ def test_with_few_samples_rmds_shrinks_both_covariances_alike(xp):
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-9])
-def test_a_direction_without_variance_is_left_out(train, test, scale):
+def test_a_direction_without_variance_is_left_out(scale):
     def widened(outputs):
         constant = np.full((len(outputs), 1), 3.0)
         copy = 2 * outputs.features[:, :1]  # depends on another feature
         features = np.concatenate([outputs.features, constant, copy], axis=1)
         return Outputs(features=scale * features, labels=outputs.labels)
 
-    expected = Mahalanobis().fit(train).known(Outputs(features=test.features))
-    fitted = Mahalanobis().fit(widened(train))
+    expected = Mahalanobis().fit(TRAIN).known(Outputs(features=TEST.features))
+    fitted = Mahalanobis().fit(widened(TRAIN))
     assert fitted.state["whiten"].shape == (34, 32)
-    assert_allclose(fitted.known(widened(test)), expected)
+    assert_allclose(fitted.known(widened(TEST)), expected)
 
 
 @pytest.mark.parametrize(
@@ -114,29 +94,29 @@ def test_distances_are_those_of_pseudo_inverses_on_both_sides_of_the_cutoff(
 
 
 @pytest.mark.parametrize("kind", [Mahalanobis, RMDS])
-def test_a_class_without_samples_is_never_the_nearest(kind, train):
-    there = train.take(train.labels != 1)
-    alone = Outputs(features=train.features, labels=train.labels)
+def test_a_class_without_samples_is_never_the_nearest(kind):
+    there = TRAIN.take(TRAIN.labels != 1)
+    alone = Outputs(features=TRAIN.features, labels=TRAIN.labels)
     scores = kind().fit(there).score(alone)
     assert set(scores.predicted) == {0, 2, 3}
 
 
-def test_a_large_offset_costs_no_digits(train, test):
-    moved = Outputs(features=train.features + 1e6, labels=train.labels)
-    far = Outputs(features=test.features + 1e6)
-    expected = Mahalanobis().fit(train).known(Outputs(features=test.features))
+def test_a_large_offset_costs_no_digits():
+    moved = Outputs(features=TRAIN.features + 1e6, labels=TRAIN.labels)
+    far = Outputs(features=TEST.features + 1e6)
+    expected = Mahalanobis().fit(TRAIN).known(Outputs(features=TEST.features))
     assert_allclose(Mahalanobis().fit(moved).known(far), expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize("reg", [1e-3, 0.5])
-def test_gmm_is_the_likelihood_of_a_mixture(train, test, reg):
-    by_class = [train.features[train.labels == c] for c in range(4)]  # of equal size
+def test_gmm_is_the_likelihood_of_a_mixture(reg):
+    by_class = [TRAIN.features[TRAIN.labels == c] for c in range(4)]  # of equal size
     ridge = reg * np.mean([rows.var(axis=0) for rows in by_class])
     parts = []
     for rows in by_class:
         cov = np.cov(rows.T, bias=True) + ridge * np.eye(32)
         law = multivariate_normal(rows.mean(axis=0), cov)
-        parts.append(np.log(len(rows) / len(train)) + law.logpdf(test.features))
-    scores = GMM(reg=reg).fit(train).score(replaced(test, logits=None))
+        parts.append(np.log(len(rows) / len(TRAIN)) + law.logpdf(TEST.features))
+    scores = GMM(reg=reg).fit(TRAIN).score(replaced(TEST, logits=None))
     assert_allclose(scores.known, logsumexp(parts, axis=0))
     assert_array_equal(scores.predicted, np.argmax(parts, axis=0))

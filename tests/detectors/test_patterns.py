@@ -12,35 +12,53 @@ from openset.testing import example_outputs as split
 from tests.extras import torch
 
 
-@pytest.fixture
-def train(rng):
-    """Training outputs of which some samples are misclassified."""
+def with_mistakes():
     outputs = split(80, seed=1)
     labels = np.array(outputs.labels)
-    labels[rng.permutation(80)[:15]] = 2
+    labels[np.random.default_rng(0).permutation(80)[:15]] = 2
     return replaced(outputs, labels=labels)
 
 
-@pytest.fixture
-def test():
-    return split(30, seed=2, unknown=0.4)
+TRAIN, TEST = with_mistakes(), split(30, seed=2, unknown=0.4)
+MEAN = TRAIN.features.mean(axis=0)
 
 
-def test_she_equals_a_loop_over_samples(train, test):
-    top, labels = train.logits.argmax(axis=1), train.labels
-    patterns = [
-        train.features[(labels == c) & (top == c)].mean(axis=0) for c in range(4)
+def slow_she(f, z, recipe):
+    is_right = TRAIN.labels == TRAIN.logits.argmax(axis=1)
+    return f @ TRAIN.features[is_right & (TRAIN.labels == z.argmax())].mean(axis=0)
+
+
+def slow_fdbd(f, z, recipe):
+    top, weight = z.argmax(), TRAIN.weight
+    distances = [
+        abs(z[top] - z[c]) / np.linalg.norm(weight[top] - weight[c])
+        for c in range(4)
+        if c != top
     ]
-    expected = [
-        f @ patterns[z.argmax()]
-        for f, z in zip(test.features, test.logits, strict=True)
-    ]
-    assert_allclose(SHE().fit(train).score(test).known, expected)
+    origin = MEAN if recipe.origin == "mean" else 0.0
+    return np.mean(distances) / np.linalg.norm(f - origin)
 
 
-def test_she_has_no_pattern_for_a_class_that_is_never_right(train, test):
-    labels = np.where(train.labels == 1, 0, train.labels)
-    known = SHE().fit(replaced(train, labels=labels)).score(test)
+def slow_nci(f, z, recipe):
+    cosine = TRAIN.weight[z.argmax()] @ (f - MEAN) / np.linalg.norm(f - MEAN)
+    return cosine + recipe.alpha * np.abs(f).sum()
+
+
+SLOW = {SHE: slow_she, FDBD: slow_fdbd, NCI: slow_nci}
+
+
+@pytest.mark.parametrize(
+    "recipe", [SHE(), FDBD(), FDBD(origin="zero"), NCI(alpha=0.0), NCI(alpha=0.01)]
+)
+def test_the_score_equals_a_loop_over_samples(recipe):
+    pairs = zip(TEST.features, TEST.logits, strict=True)
+    expected = [SLOW[type(recipe)](f, z, recipe) for f, z in pairs]
+    assert_allclose(recipe.fit(TRAIN).score(TEST).known, expected)
+
+
+def test_she_has_no_pattern_for_a_class_that_is_never_right():
+    labels = np.where(TRAIN.labels == 1, 0, TRAIN.labels)
+    known = SHE().fit(replaced(TRAIN, labels=labels)).score(TEST)
     is_one = known.predicted == 1
     assert is_one.any()
     assert np.isneginf(known.known[is_one]).all()
@@ -76,48 +94,22 @@ def slow_core(train, test):
     return ((terms(test) - learnt.mean(axis=0)) / learnt.std(axis=0)).sum(axis=1)
 
 
-def test_core_equals_a_loop_over_samples(train, test):
-    assert_allclose(CORE().fit(train).known(test), slow_core(train, test))
+def test_core_equals_a_loop_over_samples():
+    assert_allclose(CORE().fit(TRAIN).known(TEST), slow_core(TRAIN, TEST))
 
 
-@pytest.mark.parametrize("origin", ["mean", "zero"])
-def test_fdbd_equals_a_loop_over_classes(train, test, origin):
-    centre = train.features.mean(axis=0) if origin == "mean" else 0.0
-    expected = []
-    for f, z in zip(test.features, test.logits, strict=True):
-        top = z.argmax()
-        distances = [
-            abs(z[top] - z[c]) / np.linalg.norm(train.weight[top] - train.weight[c])
-            for c in range(4)
-            if c != top
-        ]
-        expected.append(np.mean(distances) / np.linalg.norm(f - centre))
-    assert_allclose(FDBD(origin=origin).fit(train).score(test).known, expected)
-
-
-def test_fdbd_at_the_mean_is_zero(train):
-    fitted = FDBD().fit(train)
+def test_fdbd_at_the_mean_is_zero():
+    fitted = FDBD().fit(TRAIN)
     at_mean = Outputs(features=fitted.state["mean"][None, :], logits=[[3.0, 1, 0, 0]])
     assert_array_equal(fitted.known(at_mean), [0.0])
 
 
-def test_fdbd_names_two_classes_without_a_boundary(train):
-    weight = np.array(train.weight)
+def test_fdbd_names_two_classes_without_a_boundary():
+    weight = np.array(TRAIN.weight)
     weight[3] = weight[1]
-    twins = Outputs(features=train.features, weight=weight, bias=train.bias)
+    twins = Outputs(features=TRAIN.features, weight=weight, bias=TRAIN.bias)
     with pytest.raises(ValueError, match="the same for classes 1 and 3"):
         FDBD().fit(twins)
-
-
-@pytest.mark.parametrize("alpha", [0.0, 0.01])
-def test_nci_equals_a_loop_over_samples(train, test, alpha):
-    mean = train.features.mean(axis=0)
-    expected = [
-        train.weight[z.argmax()] @ (f - mean) / np.linalg.norm(f - mean)
-        + alpha * np.abs(f).sum()
-        for f, z in zip(test.features, test.logits, strict=True)
-    ]
-    assert_allclose(NCI(alpha=alpha).fit(train).score(test).known, expected)
 
 
 @pytest.mark.parametrize("temperature", [1.0, 3.0])

@@ -10,106 +10,94 @@ from scipy.special import logsumexp
 from openset import InvalidSamplesError, Outputs
 from openset.detectors import ASH, DICE, LTS, SCALE, VRA, ReAct
 from openset.detectors.shaping import n_kept
+from openset.outputs import replaced
 from openset.testing import example_outputs as split
 
-
-def test_react_cuts_at_the_percentile_of_all_training_features():
-    train, test = split(40), split(10, seed=3)
-    cut = np.percentile(train.features, 70)
-    expected = [
-        logsumexp(np.minimum(f, cut) @ test.weight.T + test.bias) for f in test.features
-    ]
-    fitted = ReAct(percentile=70).fit(train)
-    assert float(fitted.state["clip"]) == cut
-    assert_allclose(fitted.score(test).known, expected)
+TRAIN, TEST = split(60, seed=1), split(20, seed=2, unknown=0.4)
 
 
-def slow_scale(f, outputs, k):
-    r = np.exp(f.sum() / np.sort(f)[-k:].sum())
-    return logsumexp((r * f) @ outputs.weight.T + outputs.bias)
+def with_features(features):
+    return replaced(
+        TEST, features=features, logits=features @ TEST.weight.T + TEST.bias
+    )
 
 
-@pytest.mark.parametrize("percentile", [0, 50, 85, 95])
-def test_scale_equals_sending_the_stretched_features_through_the_head(percentile):
-    outputs = split(20)
-    k = n_kept(outputs.features.shape[1], percentile)
-    expected = [slow_scale(f, outputs, k) for f in outputs.features]
-    actual = SCALE(percentile=percentile).fit(outputs).score(outputs).known
-    assert_allclose(actual, expected)
+SIGNED = with_features(np.round(TEST.features - 0.4, 1))  # of which many are equal
+TIED = with_features(np.maximum(SIGNED.features, 0))
 
 
-def slow_ash(f, outputs, k, variant):
+def slow_react(f, recipe):
+    return np.minimum(f, np.percentile(TRAIN.features, recipe.percentile))
+
+
+def slow_vra(f, recipe):
+    low, high = np.percentile(TRAIN.features, [recipe.low, recipe.high])
+    below = 0.0 if recipe.below == "zero" else low
+    return np.where(f < low, below, np.minimum(f, high))
+
+
+def slow_scale(f, recipe):
+    f = np.maximum(f, 0) if recipe.relu else f
+    k = n_kept(f.size, recipe.percentile)
+    return f * np.exp(f.sum() / np.sort(f)[-k:].sum())
+
+
+def slow_ash(f, recipe):
+    f = np.maximum(f, 0) if recipe.relu else f
+    k = n_kept(f.size, recipe.percentile)
     keep = np.argsort(-f, kind="stable")[:k]  # of equal ones those that come first
     shaped = np.zeros_like(f)
-    shaped[keep] = f.sum() / k if variant == "b" else f[keep]
-    if variant == "s":
-        shaped *= np.exp(f.sum() / f[keep].sum())
-    return logsumexp(shaped @ outputs.weight.T + outputs.bias)
+    shaped[keep] = f.sum() / k if recipe.variant == "b" else f[keep]
+    factor = np.exp(f.sum() / f[keep].sum()) if recipe.variant == "s" else 1
+    return factor * shaped
 
 
-@pytest.mark.parametrize("variant", ["s", "p", "b"])
-@pytest.mark.parametrize("percentile", [0, 65, 90])
-def test_ash_equals_a_loop_over_samples(variant, percentile, rng):
-    outputs = split(20)
-    # Round and cut, so that equal features and zeros abound.
-    features = np.maximum(np.round(outputs.features - 0.4, 1), 0)
-    tied = Outputs(features=features, labels=outputs.labels)
-    k = n_kept(features.shape[1], percentile)
-    expected = [slow_ash(f, outputs, k, variant) for f in features]
-    fitted = ASH(variant=variant, percentile=percentile).fit(outputs)
-    assert_allclose(fitted.score(tied).known, expected)
+SLOW = {ReAct: slow_react, VRA: slow_vra, SCALE: slow_scale, ASH: slow_ash}
 
 
-@pytest.fixture
-def train():
-    return split(60, seed=1)
-
-
-@pytest.fixture
-def test():
-    return split(20, seed=2, unknown=0.4)
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        ReAct(percentile=70),
+        VRA(low=20, high=90),
+        VRA(low=20, high=90, below="clip"),
+        *(SCALE(percentile=p) for p in (0, 50, 85, 95)),
+        *(ASH(variant=v, percentile=p) for v in "spb" for p in (0, 65, 90)),
+        *(ASH(variant=v, relu=True) for v in "spb"),
+    ],
+    ids=repr,
+)
+def test_the_score_is_the_energy_of_changed_features(recipe):
+    part = SIGNED if getattr(recipe, "relu", False) else TIED
+    changed = np.array([SLOW[type(recipe)](f, recipe) for f in part.features])
+    expected = logsumexp(changed @ TRAIN.weight.T + TRAIN.bias, axis=1)
+    assert_allclose(recipe.fit(TRAIN).known(part), expected)
 
 
 @pytest.mark.parametrize("percentile", [0, 50, 95])
-def test_lts_equals_a_loop_over_samples(test, percentile):
-    mixed = Outputs(
-        features=test.features - 0.3,
-        logits=(test.features - 0.3) @ test.weight.T + test.bias,
-    )
+def test_lts_equals_a_loop_over_samples(percentile):
     k = max(1, 32 - round(32 * percentile / 100))
     expected = []
-    for f, z in zip(mixed.features, mixed.logits, strict=True):
+    for f, z in zip(SIGNED.features, SIGNED.logits, strict=True):
         positive = np.maximum(f, 0)
         r = (positive.sum() / np.sort(positive)[-k:].sum()) ** 2
         expected.append(logsumexp(r * z))
-    assert_allclose(LTS(percentile=percentile).fit().known(mixed), expected)
+    assert_allclose(LTS(percentile=percentile).fit().known(SIGNED), expected)
 
 
 @pytest.mark.parametrize("percentile", [0.5, 30, 70, 90])
-def test_dice_equals_a_loop_over_weights(train, test, percentile):
-    contribution = train.weight * train.features.mean(axis=0)
+def test_dice_equals_a_loop_over_weights(percentile):
+    contribution = TRAIN.weight * TRAIN.features.mean(axis=0)
     cut = np.percentile(contribution, percentile)
-    masked = np.where(contribution <= cut, 0, train.weight)
-    expected = [logsumexp(masked @ f + train.bias) for f in test.features]
-    assert_allclose(DICE(percentile=percentile).fit(train).known(test), expected)
+    masked = np.where(contribution <= cut, 0, TRAIN.weight)
+    expected = [logsumexp(masked @ f + TRAIN.bias) for f in TEST.features]
+    assert_allclose(DICE(percentile=percentile).fit(TRAIN).known(TEST), expected)
 
 
 def test_percentiles_must_be_in_order():
     VRA(low=20, high=20)
     with pytest.raises(ValueError, match=r"VRA: low must be at most high, 10, got 20"):
         VRA(low=20, high=10)
-
-
-@pytest.mark.parametrize("below", ["zero", "clip"])
-def test_vra_equals_a_loop_over_samples(train, test, below):
-    low, high = (np.percentile(train.features, q) for q in (20, 90))
-    expected = []
-    for f in test.features:
-        kept = np.minimum(f, high)
-        kept = np.where(f < low, 0.0 if below == "zero" else low, kept)
-        expected.append(logsumexp(train.weight @ kept + train.bias))
-    recipe = VRA(low=20, high=90, below=below)
-    assert_allclose(recipe.fit(train).known(test), expected)
 
 
 @pytest.mark.parametrize("recipe", [ReAct(percentile=70), VRA()])
@@ -124,10 +112,10 @@ def test_a_percentile_of_too_many_numbers_is_that_of_random_rows(recipe, monkeyp
 
 
 @pytest.mark.parametrize("recipe", [ReAct(), VRA(), ASH(), ASH(variant="b")])
-def test_classes_are_predicted_from_features_alone(recipe, train):
-    alone = Outputs(features=train.features, labels=train.labels)
-    predicted = recipe.fit(train).score(alone).predicted
-    assert_array_equal(predicted, train.logits.argmax(axis=1))
+def test_classes_are_predicted_from_features_alone(recipe):
+    alone = Outputs(features=TRAIN.features, labels=TRAIN.labels)
+    predicted = recipe.fit(TRAIN).score(alone).predicted
+    assert_array_equal(predicted, TRAIN.logits.argmax(axis=1))
 
 
 @pytest.mark.parametrize("recipe", [SCALE(), ASH()])

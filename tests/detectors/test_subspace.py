@@ -10,23 +10,21 @@ from openset.detectors import PNML, Residual, ViM
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
 
-
-@pytest.fixture
-def train():
-    return split(200, seed=1)
+TRAIN, TEST = split(200, seed=1), split(30, seed=2, unknown=0.4)
 
 
-@pytest.fixture
-def test():
-    return split(30, seed=2, unknown=0.4)
-
-
-@pytest.mark.parametrize("dim", [1, 5, 31])
-def test_residual_equals_a_singular_value_decomposition(train, test, dim):
-    origin = -np.linalg.pinv(train.weight) @ train.bias
-    directions = np.linalg.svd(train.features - origin)[2][dim:]
-    expected = -np.linalg.norm((test.features - origin) @ directions.T, axis=1)
-    assert_allclose(Residual(dim=dim).fit(train).known(test), expected)
+@pytest.mark.parametrize("dim", [1, 5, 20, 31])
+def test_residual_and_vim_equal_a_singular_value_decomposition(dim):
+    origin = -np.linalg.pinv(TRAIN.weight) @ TRAIN.bias
+    directions = np.linalg.svd(TRAIN.features - origin)[2][dim:]
+    learnt, outside = (
+        np.linalg.norm((part.features - origin) @ directions.T, axis=1)
+        for part in (TRAIN, TEST)
+    )
+    assert_allclose(Residual(dim=dim).fit(TRAIN).known(TEST), -outside)
+    alpha = TRAIN.logits.max(axis=1).mean() / learnt.mean()
+    expected = logsumexp(TEST.logits, axis=1) - alpha * outside
+    assert_allclose(ViM(dim=dim).fit(TRAIN).score(TEST).known, expected)
 
 
 def slow_regret(f, train, cutoff=1e-7):
@@ -39,23 +37,10 @@ def slow_regret(f, train, cutoff=1e-7):
     return np.log(sum(terms)) / np.log(len(p))
 
 
-def test_pnml_equals_the_regret_of_each_sample(train, test):
-    scores = PNML().fit(train).score(replaced(test, logits=None))
-    assert_allclose(scores.known, [-slow_regret(f, train) for f in test.features])
-    assert_array_equal(scores.predicted, test.logits.argmax(axis=1))
-
-
-@pytest.mark.parametrize("dim", [1, 5, 20, 31])
-def test_vim_equals_a_singular_value_decomposition(train, test, dim):
-    origin = -np.linalg.pinv(train.weight) @ train.bias
-    _, _, directions = np.linalg.svd(train.features - origin)
-    residual = directions[dim:].T
-    lengths = np.linalg.norm((train.features - origin) @ residual, axis=1)
-    alpha = train.logits.max(axis=1).mean() / lengths.mean()
-    expected = logsumexp(test.logits, axis=1) - alpha * np.linalg.norm(
-        (test.features - origin) @ residual, axis=1
-    )
-    assert_allclose(ViM(dim=dim).fit(train).score(test).known, expected)
+def test_pnml_equals_the_regret_of_each_sample():
+    scores = PNML().fit(TRAIN).score(replaced(TEST, logits=None))
+    assert_allclose(scores.known, [-slow_regret(f, TRAIN) for f in TEST.features])
+    assert_array_equal(scores.predicted, TEST.logits.argmax(axis=1))
 
 
 @pytest.mark.parametrize(("residual", "is_refused"), [(8e-4, True), (1.2e-3, False)])

@@ -10,15 +10,7 @@ from openset.detectors import WeiPer
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
 
-
-@pytest.fixture
-def train():
-    return split(200, seed=1)
-
-
-@pytest.fixture
-def test():
-    return split(30, seed=2, unknown=0.4)
+TRAIN, TEST = split(200, seed=1), split(30, seed=2, unknown=0.4)
 
 
 def slow_weiper(recipe, fitted, train, test):
@@ -66,23 +58,19 @@ def slow_weiper(recipe, fitted, train, test):
         WeiPer(repeats=3, bins=30, smooth=5, weight_logits=2.5, weight_msp=0.1),
     ],
 )
-def test_weiper_equals_a_loop_over_numbers(recipe, train, test):
-    fitted = recipe.fit(train)
-    expected = slow_weiper(recipe, fitted, train, test)
-    assert_allclose(fitted.known(test), expected)
+def test_weiper_equals_a_loop_over_numbers(recipe):
+    fitted = recipe.fit(TRAIN)
+    outside = replaced(TEST, features=TEST.features * 9)  # of the range of the bins
+    for part in (TEST, outside):
+        expected = slow_weiper(recipe, fitted, TRAIN, part)
+        assert_allclose(fitted.known(part), expected)
 
 
-def test_weiper_draws_training_samples_and_predicts_from_features(train, test):
-    fits = [WeiPer(repeats=3, max_samples=50, seed=s).fit(train) for s in (0, 0, 1)]
-    known = [fitted.known(test) for fitted in fits]
+def test_weiper_draws_training_samples_and_predicts_from_features():
+    fits = [WeiPer(repeats=3, max_samples=50, seed=s).fit(TRAIN) for s in (0, 0, 1)]
+    known = [fitted.known(TEST) for fitted in fits]
     assert_array_equal(known[0], known[1])
     assert not np.array_equal(known[0], known[2])
-    alone = Outputs(features=test.features, labels=test.labels)
+    alone = Outputs(features=TEST.features, labels=TEST.labels)
     predicted = fits[0].score(alone).predicted
-    assert_array_equal(predicted, test.logits.argmax(axis=1))
-
-
-def test_weiper_counts_values_outside_of_the_range_nowhere(train, test):
-    recipe = WeiPer(repeats=3)
-    fitted, far = recipe.fit(train), replaced(test, features=test.features * 9)
-    assert_allclose(fitted.known(far), slow_weiper(recipe, fitted, train, far))
+    assert_array_equal(predicted, TEST.logits.argmax(axis=1))

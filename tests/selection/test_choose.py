@@ -1,7 +1,6 @@
 """The choice of a detector: the rule in plain loops, and what it promises."""
 
 import sys
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -11,19 +10,10 @@ from openset import Outputs, Rejector, detectors, selection
 from openset.detectors import Detector, Fitted
 from openset.outputs import replaced
 from openset.selection.choose import CONSENSUS, MEMBERS
+from openset.testing import example_outputs as split
 from tests.selection import plain_rule
 
-N = 12
-PARTS = {
-    "logits": np.eye(3)[np.arange(N) % 3],
-    "features": np.arange(N * 5.0).reshape(N, 5),
-    "labels": np.arange(N) % 3,
-    "weight": np.ones((3, 5)),
-    "bias": np.zeros(3),
-}
 
-
-@dataclass(frozen=True, kw_only=True)
 class Column(Detector, register=False):
     """Knownness is one column of the features: what it is worth is up to the data."""
 
@@ -140,27 +130,13 @@ def test_maxlogit_need_only_be_better_on_average():
     assert choice.reason.startswith("It is better than the default on average")
 
 
-def network(n=240):
-    """Return outputs of a small network: train, validation knowns, some unknowns."""
-    rng = np.random.default_rng(0)
-    weight = rng.normal(size=(6, 16))
-
-    def part(labels, shift, groups=None):
-        centre = np.where(labels[:, None] >= 0, 3 * np.eye(6, 16)[labels], shift)
-        features = np.abs(centre + rng.normal(size=(labels.size, 16)))
-        arrays = {"features": features, "logits": features @ weight.T}
-        return Outputs(**arrays, labels=labels, groups=groups)
-
-    train, known = (part(np.arange(n) % 6, 0.0) for _ in range(2))
-    kinds = [
-        part(np.full(80, -1), 0.7 * i * np.ones(16), np.full(80, name))
-        for i, name in enumerate("abc")
-    ]
-    return train, known, Outputs.concat(kinds)
-
-
 def test_the_consensus_is_calibrated_saved_and_loaded(tmp_path):
-    train, known, surrogate = network()
+    train, known, unknown = (
+        split(240),
+        split(240, seed=1),
+        split(240, seed=2, unknown=1),
+    )
+    surrogate = replaced(unknown, groups=np.repeat(list("abc"), 80))
     offer = [detectors.make(n).fit(train) for n in ("knn", "msp", "rmds", "osnn")]
     parts = {"known": known, "surrogate": surrogate.take(surrogate.groups == "a")}
     choice = selection.choose(offer, **parts, alpha=0.3)
@@ -184,9 +160,9 @@ def test_what_cannot_be_chosen_from_is_refused():
     both = {"one": column(0), "two": column(1)}
     knn = detectors.KNN(k=2).fit(known)
     for bad, message in (
-        ({"fitted": {}}, "fitted must be detectors of different names"),
+        ({"fitted": {}}, "fitted must be some detectors, .* got none"),
         ({"fitted": [column(0), column(1)]}, "fitted must be detectors of different"),
-        ({"fitted": {CONSENSUS: column(0)}}, "none of them 'consensus'"),
+        ({"fitted": {CONSENSUS: column(0)}}, "none of them called 'consensus'"),
         ({"fitted": [detectors.PostMax()]}, "several fitted detectors, got PostMax"),
         ({"fitted": {"knn": knn}}, "got 300 of 300 known samples that are among its"),
         ({"known": surrogate}, "known must be labelled samples of known classes"),
@@ -215,7 +191,7 @@ def test_what_cannot_be_chosen_from_is_refused():
     ],
 )
 def test_what_the_outputs_have_decides_what_is_suitable(missing, expected, reason):
-    train = Outputs(**{n: a for n, a in PARTS.items() if n not in missing.split()})
+    train = replaced(split(12), **dict.fromkeys(missing.split()))
     names, said = selection.suitable(train)
     assert names == tuple(expected.split())
     assert said.endswith(reason)

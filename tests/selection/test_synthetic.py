@@ -99,26 +99,23 @@ def test_each_class_is_left_out_once_and_scored_as_known_once(folds):
     assert found.n_classes == 6
 
 
-def test_what_leaving_out_needs_is_named():
+def test_what_making_unknowns_needs_is_named():
+    leave_out, make = selection.leave_classes_out, selection.synthetic
     bare = Outputs(features=drawn().features, labels=drawn().labels)
-    for train, known in ((bare, drawn()), (drawn(), bare)):
-        with pytest.raises(ValueError, match="logits must be given, got None"):
-            selection.leave_classes_out(detectors.OSNN(), train, known)
-    fitted = detectors.MSP().fit()
-    with pytest.raises(TypeError, match="detector must be a detector that is not fit"):
-        selection.leave_classes_out(fitted, drawn(), drawn())
-    with pytest.raises(ValueError, match="logits must be given for two or more"):
-        selection.synthetic(bare, "left-out")
-    with pytest.raises(TypeError, match=r"synthetic: known must be Outputs, "):
-        selection.synthetic([[1.0, 2.0]])
-    unknown = Outputs(logits=[[1.0, 2.0]], labels=[-1])
-    with pytest.raises(ValueError, match="known must be labelled, with samples of"):
-        selection.synthetic(unknown)
-    with pytest.raises(ValueError, match="kind must be one of 'mixup', 'left-out', go"):
-        selection.synthetic(drawn(), "left_out")
-    selection.synthetic(Outputs(logits=np.eye(2), labels=[0, 1]))
-    with pytest.raises(ValueError, match="known must be of at least two classes"):
-        selection.synthetic(Outputs(logits=[[3.0, 1.0]], labels=[0]))
+    one, unknown = (Outputs(logits=[[3.0, 1.0]], labels=[y]) for y in (0, -1))
+    fitted, osnn = detectors.MSP().fit(), detectors.OSNN()
+    for call, words in (
+        (lambda: leave_out(osnn, bare, drawn()), "logits must be given, got None"),
+        (lambda: leave_out(osnn, drawn(), bare), "logits must be given, got None"),
+        (lambda: leave_out(fitted, drawn(), drawn()), "a detector that is not fitted"),
+        (lambda: make(bare, "left-out"), "logits must be given for two or more"),
+        (lambda: make([[1.0, 2.0]]), "synthetic: known must be Outputs, "),
+        (lambda: make(unknown), "known must be labelled, with samples of"),
+        (lambda: make(drawn(), "left_out"), "kind must be one of 'mixup', 'left-out'"),
+        (lambda: make(one), "known must be of at least two classes"),
+    ):
+        with pytest.raises((TypeError, ValueError), match=words):
+            call()
 
 
 def test_at_least_two_classes_must_remain():

@@ -7,14 +7,13 @@ from openset.detectors.base import find as find
 from openset.detectors.base import make as make
 from openset.detectors.base import names as names
 from openset.detectors.base import options as options
-from openset.detectors.base import remade as remade
 from openset.detectors.batch import Batch as Batch
 from openset.detectors.batch import State as State
 from openset.detectors.combined import Combined as Combined
 from openset.detectors.combined import combine as combine
+from openset.detectors.distances import EVM as EVM
 from openset.detectors.distances import NNO as NNO
 from openset.detectors.distances import OSNN as OSNN
-from openset.detectors.evm import EVM as EVM
 from openset.detectors.fitted import Fitted as Fitted
 from openset.detectors.fitted import score_all as score_all
 from openset.detectors.gaussian import GMM as GMM

@@ -4,10 +4,10 @@
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import Field, FrozenInstanceError, asdict, dataclass
 from inspect import signature
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NoReturn, cast, dataclass_transform
 
 import numpy as np
 
@@ -27,11 +27,12 @@ _ROUNDING = 0.05
 _TINY = 1e-300  # all logits of a sample may be equal
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass_transform(kw_only_default=True, frozen_default=True)
 class Detector(ABC):
     """A detector with its hyper-parameters; :meth:`fit` returns a :class:`Fitted`.
 
-    A subclass defines `fit_state` (from training outputs, as NumPy arrays, to named
+    A subclass is a frozen dataclass: its annotated attributes are the parameters. It
+    defines `fit_state` (from training outputs, as NumPy arrays, to named
     arrays) and `score_batch` (from named arrays and a batch, in the caller's array
     library, to one knownness per sample, larger = more known). A score without meaning
     is NaN, which is reported with the numbers of the samples. Checks, batching, argmax
@@ -56,7 +57,8 @@ class Detector(ABC):
     score_scale
         What the score is: ``"log-odds"``, ``"energy"``, ``"-distance"``...
     constraints
-        Allowed values of the parameters (:mod:`openset.detectors.constraints`).
+        Allowed values of the parameters (:mod:`openset.detectors.constraints`), of
+        those that say them.
     casts_state
         Whether what it learnt is kept in the dtype of the training outputs and cast to
         that of the outputs to score; without, in the dtype that `fit_state` returned.
@@ -82,8 +84,20 @@ class Detector(ABC):
         super().__init_subclass__()
         if "name" not in cls.__dict__:
             cls.name = cls.__name__.lower()
+        own = {n: one for n, one in vars(cls).items() if isinstance(one, Field)}
+        rules = {n: o.metadata["rule"] for n, o in own.items() if "rule" in o.metadata}
+        cls.constraints = {**cls.constraints, **rules}
+        if "__dataclass_fields__" not in vars(cls):  # it may be a copy with slots
+            dataclass(frozen=True, kw_only=True)(cls)
+            # Inherited; here they would forbid a decorator to do this once more.
+            del cls.__setattr__, cls.__delattr__
         if register and not cls.__name__.startswith("_"):
             REGISTRY.register(cls.name, cls, listed=listed)
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        """Refuse: what was fitted with other parameters would not change."""
+        msg = f"cannot assign to field {name!r}"
+        raise FrozenInstanceError(msg)
 
     def __post_init__(self) -> None:
         """Convert numbers to Python's types, and check the constraints."""
@@ -135,7 +149,7 @@ class Detector(ABC):
         Raises for a class with an ``__init__`` of its own whose arguments are not
         fields of a dataclass: they would be missing in what is saved.
         """
-        found = asdict(self)
+        found = asdict(self)  # type: ignore[call-overload]  # a subclass is one
         lost = signature(type(self)).parameters.keys() - {*found, "args", "kwargs"}
         if lost:
             rule = "fields of a dataclass, or a saved detector would lose them"
@@ -216,6 +230,27 @@ class Detector(ABC):
             classes=train.classes,
             seen=hashes_of(train) if self.learns else {},
         )
+
+
+class OfFeatures(Detector, register=False):
+    """A detector that scores and classifies samples by their features alone."""
+
+    fit_needs: ClassVar[tuple[str, ...]] = ("features", "labels")
+    score_needs = ("features",)
+
+    @abstractmethod
+    def judge_batch(self, state: State, batch: Batch) -> tuple[Array, Array]:
+        """Knownness and class of each sample."""
+
+    def _judged(self, state: State, batch: Batch) -> tuple[Array, Array]:
+        key = id(self), id(state)  # the same recipe may have been fitted twice
+        return batch.once(key, lambda: self.judge_batch(state, batch))
+
+    def score_batch(self, state: State, batch: Batch) -> Array:
+        return self._judged(state, batch)[0]
+
+    def predict_batch(self, state: State, batch: Batch) -> Array | None:
+        return self._judged(state, batch)[1]
 
 
 def _need_finite(caller: str, train: Outputs) -> None:

@@ -1,13 +1,13 @@
 """Combine several detectors: a weighted sum of the ranks of their scores."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _xp
+from openset._npz import group
 from openset.detectors.base import Array, Batch, Detector, State, make
 from openset.detectors.fitted import Fitted, need_fitted
 from openset.outputs import Outputs
@@ -16,7 +16,6 @@ _KNOTS = 257
 _NOISE = 1e-3  # knots nearer than this share of their range are one: scores round
 
 
-@dataclass(frozen=True, kw_only=True)
 class Combined(Detector, listed=False):
     r"""Weighted mean of the ranks that several detectors give a sample.
 
@@ -48,11 +47,6 @@ class Combined(Detector, listed=False):
     array([1. , 0.5, 0. ])
     """
 
-    fit_needs = ("logits", "features", "labels")
-    score_needs = ("logits", "features")
-    costs = ("sum of parts", "sum of parts")
-    score_scale = "rank, in [0, 1]"
-
     parts: Any = ("msp", "postmax")
 
     def __post_init__(self) -> None:
@@ -83,20 +77,20 @@ class Combined(Detector, listed=False):
     def prepare_state(self, state: State, dtype: Any) -> State:
         ready = {**state}
         for i, recipe in enumerate(self.recipes):
-            part = recipe.prepare_state(_part_of(state, i), dtype)
+            part = recipe.prepare_state(group(state, str(i)), dtype)
             ready |= {f"{i}.{name}": array for name, array in part.items()}
         return ready
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         total: Any = 0.0
         for i, recipe in enumerate(self.recipes):
-            scores = recipe.score_batch(_part_of(state, i), batch)
+            scores = recipe.score_batch(group(state, str(i)), batch)
             ranks = rank(scores, state["knots"][i, ...])
             total = state["weights"][i] * ranks + total
         return total
 
     def predict_batch(self, state: State, batch: Batch) -> Array | None:
-        return self.recipes[0].predict_batch(_part_of(state, 0), batch)
+        return self.recipes[0].predict_batch(group(state, "0"), batch)
 
 
 def combine(
@@ -197,9 +191,3 @@ def rank(scores: Array, table: Array) -> Array:
     share = (s - low) / xp.where(high > low, high - low, xp.ones_like(low))
     below = xp.take(ranks, left)
     return below + share * (xp.take(ranks, right) - below)
-
-
-def _part_of(state: Mapping[str, Array], i: int) -> dict[str, Array]:
-    """Return the arrays of one of the combined detectors, by their names."""
-    names = {name: name.removeprefix(f"{i}.") for name in state}
-    return {own: state[name] for name, own in names.items() if own != name}

@@ -1,21 +1,22 @@
 """Allowed values of a detector's parameters, as data.
 
-A detector lists them, and the base class checks them::
+A detector says them with each parameter, and the base class checks them::
 
     class Margin(Detector):
-        constraints = {"k": Number(low=1, integer=True), "mode": OneOf("max", "mean")}
+        k: int = option(1, Number(low=1, integer=True))
+        mode: str = option("max", OneOf("max", "mean"))
 
-        k: int = 1
-        mode: str = "max"
-
-As data, the rules can be tested and shown for every detector alike.
+As data, the rules can be tested and shown for every detector alike: the `constraints`
+of a detector are its rules by parameter.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, nan
-from typing import Any
+from typing import Any, TypeVar
 
 from openset import _check
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -55,14 +56,11 @@ class Number:
         return None if self.or_none and value == "none" else value
 
 
-@dataclass(frozen=True, init=False)
 class OneOf:
     """One of several words; without words, True or False."""
 
-    words: tuple[str, ...]
-
     def __init__(self, *words: str) -> None:
-        object.__setattr__(self, "words", words)
+        self.words = words
 
     def check(self, caller: str, name: str, value: Any) -> None:
         """Raise ValueError or TypeError for anything else."""
@@ -78,6 +76,11 @@ class OneOf:
     def read(self, value: Any) -> Any:
         """Return the word "none" for None of a file, if it is one of the words."""
         return "none" if value is None and "none" in self.words else value
+
+
+def option(default: T, rule: Number | OneOf) -> T:
+    """Return the field of a parameter with this default and this rule."""
+    return field(default=default, metadata={"rule": rule})
 
 
 POSITIVE = Number(low=0, open_low=True)

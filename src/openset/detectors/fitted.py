@@ -185,7 +185,7 @@ class Fitted:
         **where: Any,
     ) -> "Fitted":
         """Return what :meth:`parts` gave; `where` is as in :func:`remade`."""
-        from openset.detectors import remade  # noqa: PLC0415  # it imports us
+        from openset.detectors.base import remade  # noqa: PLC0415  # it imports us
 
         return cls(
             detector=remade(about["name"], about["params"], about["classes"], **where),
@@ -244,14 +244,7 @@ def score_all(
         Numbers of the samples to score; by default all. The scores are those of
         ``outputs.take(rows)``, but nothing is copied.
     """
-    given = fitted.values() if isinstance(fitted, Mapping) else fitted
-    listed = need_fitted("score_all", given)
-    if not isinstance(fitted, Mapping):
-        fitted = {one.detector.name: one for one in listed}
-    if len(fitted) != len(listed):
-        remedy = "Pass a mapping from your own names to them"
-        rule, got = "detectors of different names", "two of one kind"
-        _check.fail("score_all", "fitted", rule, got, remedy)
+    fitted = by_name("score_all", fitted)
     need_outputs("score_all", "outputs", outputs)
     if outputs.labels is None:
         remedy = "Use fitted.known(outputs) for the knownness of unlabelled data"
@@ -263,7 +256,7 @@ def score_all(
             name = type(one.detector).__name__
             _check.fail(f"{name}.score", "outputs", rule, "features only")
     like, dtype = first(outputs), working_dtype(outputs)
-    pairs = [(one, one.prepared(like, dtype)) for one in listed]
+    pairs = [(one, one.prepared(like, dtype)) for one in fitted.values()]
 
     def scored(batch: Batch) -> list[Array]:
         known = [one._of("score_batch", state, batch) for one, state in pairs]
@@ -273,9 +266,9 @@ def score_all(
 
     parts = in_batches(scored, outputs, batch_size, rows=rows, progress=progress)
     columns = list(zip(*parts, strict=True))
-    predicted = [column(one, np.int64) for one in columns[len(listed) :]]
+    predicted = [column(one, np.int64) for one in columns[len(fitted) :]]
     if outputs.logits is not None:
-        predicted *= len(listed)  # all of them predict the class of the largest logit
+        predicted *= len(fitted)  # all of them predict the class of the largest logit
     own = {"labels": outputs.labels, "groups": outputs.groups, "ids": outputs.ids}
     if rows is not None:
         own = {n: None if one is None else one[rows] for n, one in own.items()}
@@ -326,3 +319,19 @@ def need_fitted(caller: str, values: Any) -> list[Fitted]:
         remedy = "Put them in a list, each after detector.fit(train)"
         _check.fail(caller, "fitted", rule, got, remedy, TypeError)
     return listed
+
+
+def by_name(
+    caller: str, fitted: Iterable[Fitted] | Mapping[str, Fitted]
+) -> dict[str, Fitted]:
+    """Return fitted detectors by their names, or by those of a mapping."""
+    if isinstance(fitted, Mapping):
+        need_fitted(caller, fitted.values())
+        return dict(fitted)
+    listed = need_fitted(caller, fitted)
+    named = {one.detector.name: one for one in listed}
+    if len(named) != len(listed):
+        rule, got = "detectors of different names", ", ".join(named)
+        remedy = "Pass a mapping: {'first': ..., 'second': ...}"
+        _check.fail(caller, "fitted", rule, got, remedy)
+    return named

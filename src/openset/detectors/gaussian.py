@@ -1,7 +1,6 @@
 """Detectors that fit Gaussian distributions to the features."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,9 @@ import scipy  # its submodules are imported on first use
 from numpy.typing import NDArray
 
 from openset import _check, _xp
-from openset.detectors.base import Array, Batch, Detector, State, Training
+from openset.detectors.base import Array, Batch, OfFeatures, State, Training
 from openset.detectors.batch import add_by_group, fit_batches
-from openset.detectors.constraints import FLAG, Number
+from openset.detectors.constraints import FLAG, Number, option
 
 Floats = NDArray[np.float64]
 
@@ -22,8 +21,7 @@ _NO_SPREAD = 1e-24
 _SMALLEST_CUTOFF = 1e-12
 
 
-@dataclass(frozen=True, kw_only=True)
-class Mahalanobis(Detector):
+class Mahalanobis(OfFeatures):
     r"""Minus the squared Mahalanobis distance to the nearest class mean.
 
     .. math:: s(x) = -\min_c\, (f - \mu_c)^\top \Sigma^{-1} (f - \mu_c), \qquad
@@ -60,15 +58,12 @@ class Mahalanobis(Detector):
     (array([-4.]), array([1]))
     """
 
-    fit_needs = ("features", "labels")
-    score_needs = ("features",)
     costs = ("n d^2 + d^3", "d^2 + C d")
     paper = "Lee et al. 2018; Mueller & Hein 2025"
     score_scale = "-distance^2"
-    constraints = {"normalize": FLAG, "cutoff": Number(low=0, high=1, open_high=True)}
 
-    normalize: bool = False
-    cutoff: float = 1e-12
+    normalize: bool = option(default=False, rule=FLAG)
+    cutoff: float = option(1e-12, Number(low=0, high=1, open_high=True))
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         classes, means, mean, within, *_ = self._moments(train)
@@ -109,8 +104,7 @@ class Mahalanobis(Detector):
         and the mean fourth power of the distances to the class means. Means are
         subtracted before multiplying, which keeps small eigenvalues precise.
         """
-        classes, index, sums, counts = _class_sums(train, self._rows)
-        means, mean = sums / counts[:, None], sums.sum(axis=0) / len(train)
+        classes, index, counts, means, mean = _class_means(train, self._rows)
         scatter: Any = 0.0
         fourth = 0.0
         for batch in fit_batches(train):
@@ -125,30 +119,17 @@ class Mahalanobis(Detector):
     def _rows(self, batch: Batch) -> Array:
         return batch.unit_features if self.normalize else batch.features
 
-    def _nearest(self, state: State, batch: Batch) -> tuple[Array, Array]:
-        """Return the index of the nearest mean and its squared distance."""
-
-        def make() -> tuple[Array, Array]:
-            means = state["means"]
-            xp = _xp.array_namespace(means)
-            white = (self._rows(batch) - state["origin"]) @ state["whiten"]
-            # |y - m|^2 = |y|^2 + |m|^2 - 2 y m finds the nearest with one product; its
-            # distance is then computed from the difference, which is precise.
-            index = xp.argmin(xp.sum(means**2, axis=1) - 2 * (white @ means.T), axis=1)
-            away = white - xp.take(means, index, axis=0)
-            return index, xp.sum(away**2, axis=1)
-
-        return batch.once(("nearest", id(state["means"])), make)
-
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        return -self._nearest(state, batch)[1]
-
-    def predict_batch(self, state: State, batch: Batch) -> Array:
-        index = self._nearest(state, batch)[0]
-        return _xp.array_namespace(index).take(state["classes"], index, axis=0)
+    def judge_batch(self, state: State, batch: Batch) -> tuple[Array, Array]:
+        means = state["means"]
+        xp = _xp.array_namespace(means)
+        white = (self._rows(batch) - state["origin"]) @ state["whiten"]
+        # |y - m|^2 = |y|^2 + |m|^2 - 2 y m finds the nearest with one product; its
+        # distance is then computed from the difference, which is precise.
+        index = xp.argmin(xp.sum(means**2, axis=1) - 2 * (white @ means.T), axis=1)
+        away = white - xp.take(means, index, axis=0)
+        return -xp.sum(away**2, axis=1), xp.take(state["classes"], index, axis=0)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RMDS(Mahalanobis):
     r"""Mahalanobis distance to the nearest class, minus that to all training data.
 
@@ -206,14 +187,13 @@ class RMDS(Mahalanobis):
         state = self._whitened(classes, means, mean, within)
         return {**state, "whiten_all": self._whitener(total, mean)}
 
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        _, to_class = self._nearest(state, batch)
+    def judge_batch(self, state: State, batch: Batch) -> tuple[Array, Array]:
+        known, predicted = super().judge_batch(state, batch)
         white = (self._rows(batch) - state["origin"]) @ state["whiten_all"]
-        return _xp.array_namespace(white).sum(white**2, axis=1) - to_class
+        return _xp.array_namespace(white).sum(white**2, axis=1) + known, predicted
 
 
-@dataclass(frozen=True, kw_only=True)
-class GMM(Detector):
+class GMM(OfFeatures):
     r"""Log-likelihood of the feature under a mixture of one Gaussian for each class.
 
     .. math:: s(x) = \log \sum_k \pi_k\, \mathcal N(f;\, \mu_k, \Sigma_k + \lambda I)
@@ -247,19 +227,15 @@ class GMM(Detector):
     array([-2.9189])
     """
 
-    fit_needs = ("features", "labels")
-    score_needs = ("features",)
     costs = ("n d^2 + C d^3", "C d^2")
     paper = "classical"
     score_scale = "log density"
     # Less than 1e-9 may be lost in the rounding errors of a singular covariance.
-    constraints = {"reg": Number(low=1e-9)}
 
-    reg: float = 1e-3
+    reg: float = option(1e-3, Number(low=1e-9))
 
     def fit_state(self, train: Training) -> dict[str, Any]:
-        classes, index, sums, counts = _class_sums(train)
-        means, origin = sums / counts[:, None], sums.sum(axis=0) / len(train)
+        classes, index, counts, means, origin = _class_means(train)
         width = origin.size
         # First the covariances; then, in their place, the inverses of their factors.
         whiten = np.zeros((classes.size, width, width))
@@ -290,41 +266,35 @@ class GMM(Detector):
             "classes": classes,
         }
 
-    def _log_densities(self, state: State, batch: Batch) -> Array:
-        """Return the weighted log-density of each class, shape (n, classes)."""
-
-        def make() -> Array:
-            xp = _xp.array_namespace(batch.features)
-            rows = batch.features - state["origin"]
-            distances = [
-                _xp.row_norms(rows @ state["whiten"][k, ...] - state["means"][k, ...])
-                ** 2
-                for k in range(state["means"].shape[0])
-            ]
-            return state["offset"] - 0.5 * xp.stack(distances, axis=1)
-
-        return batch.once(("densities", id(state["means"])), make)
-
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        return _xp.logsumexp(self._log_densities(state, batch))
-
-    def predict_batch(self, state: State, batch: Batch) -> Array:
+    def judge_batch(self, state: State, batch: Batch) -> tuple[Array, Array]:
         xp = _xp.array_namespace(batch.features)
-        index = xp.argmax(self._log_densities(state, batch), axis=1)
-        return xp.take(state["classes"], index, axis=0)
+        rows, means, whiten = (
+            batch.features - state["origin"],
+            state["means"],
+            state["whiten"],
+        )
+        lengths = [
+            _xp.row_norms(rows @ whiten[k, ...] - means[k, ...])
+            for k in range(means.shape[0])
+        ]
+        # The weighted log-density of each class.
+        densities = state["offset"] - 0.5 * xp.stack(lengths, axis=1) ** 2
+        index = xp.argmax(densities, axis=1)
+        return _xp.logsumexp(densities), xp.take(state["classes"], index, axis=0)
 
 
-def _class_sums(
+def _class_means(
     train: Training, rows_of: Any = lambda batch: batch.features
 ) -> tuple[Any, ...]:
-    """Return the classes that occur, the index of each sample's, sums and counts."""
+    """Return the classes, that of each sample, counts, means and the overall mean."""
     classes, index, counts = np.unique(
         train.labels, return_inverse=True, return_counts=True
     )
     sums = np.zeros((classes.size, train.features.shape[1]))
     for batch in fit_batches(train):
         add_by_group(sums, rows_of(batch), index[batch.rows])
-    return classes, index, sums, counts
+    means, mean = sums / counts[:, None], sums.sum(axis=0) / len(train)
+    return classes, index, counts, means, mean
 
 
 def _shrunk(within: Floats, total: Floats, fourth: float, n: int) -> list[Floats]:

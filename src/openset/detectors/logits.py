@@ -1,6 +1,5 @@
 """Detectors that need the largest logit, or a sum over the logits."""
 
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -10,14 +9,13 @@ import scipy  # its submodules are imported on first use
 from openset import _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import fit_batches
-from openset.detectors.constraints import POSITIVE
+from openset.detectors.constraints import POSITIVE, option
 
 # Temperatures are searched between these: classes that are separated without error have
 # their optimum at 0, and labels that contradict the logits theirs at infinity.
 _LEAST, _LARGEST = 0.01, 100.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class MSP(Detector):
     r"""Probability of the predicted class, ranked by its log-odds.
 
@@ -50,9 +48,8 @@ class MSP(Detector):
     costs = ("-", "C")
     paper = "Hendrycks & Gimpel 2017"
     score_scale = "log-odds"
-    constraints = {"temperature": POSITIVE}
 
-    temperature: float = 1.0
+    temperature: float = option(1.0, POSITIVE)
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         return -batch.tempered(self.temperature).log_other_mass
@@ -61,7 +58,6 @@ class MSP(Detector):
         return 1 / (1 + batch.tempered(self.temperature).other_mass)
 
 
-@dataclass(frozen=True, kw_only=True)
 class MCM(MSP):
     r"""Probability of the predicted class from cosines of image and text.
 
@@ -98,7 +94,6 @@ class MCM(MSP):
     temperature: float = 100.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class Temperature(Detector):
     r"""Probability of the predicted class, at the temperature that fits the labels.
 
@@ -169,7 +164,6 @@ def _slopes(inverse: float, logits: Any, top: Any, own: Any) -> Any:
     return (p * gaps).sum(axis=1) / p.sum(axis=1) - _xp.pick(gaps, own)
 
 
-@dataclass(frozen=True, kw_only=True)
 class MaxLogit(Detector):
     r"""Logit of the predicted class.
 
@@ -199,7 +193,6 @@ class MaxLogit(Detector):
         return batch.top_logit
 
 
-@dataclass(frozen=True, kw_only=True)
 class Energy(Detector):
     r"""Log-sum-exp of the logits: a smooth maximum.
 
@@ -231,9 +224,8 @@ class Energy(Detector):
     costs = ("-", "C")
     paper = "Liu et al. 2020"
     score_scale = "energy"
-    constraints = {"temperature": POSITIVE}
 
-    temperature: float = 1.0
+    temperature: float = option(1.0, POSITIVE)
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         return self.temperature * batch.tempered(self.temperature).energy

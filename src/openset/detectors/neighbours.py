@@ -1,6 +1,5 @@
 """Detectors that compare a sample with training samples or with class means."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,18 +7,15 @@ import numpy as np
 from openset import _check, _optional, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import draw
-from openset.detectors.constraints import COUNT, POSITIVE, SEED, Number, OneOf
+from openset.detectors.constraints import COUNT, POSITIVE, SEED, Number, OneOf, option
 from openset.detectors.distances import in_blocks
 
-_BANK = {"bank": Number(low=0, open_low=True, or_none=True), "seed": SEED}
 
-
-@dataclass(frozen=True, kw_only=True)
 class _Bank(Detector):
     """A detector that keeps training samples: all, or random ones."""
 
-    bank: float | int | None = None
-    seed: int = 0
+    bank: float | int | None = option(None, Number(low=0, open_low=True, or_none=True))
+    seed: int = option(0, SEED)
 
     def _kept(self, train: Training, k: int = 1) -> Batch:
         """Return the samples of the bank, of which there must be `k`."""
@@ -36,14 +32,11 @@ class _Bank(Detector):
         return Batch(train, draw(n, size, self.seed))
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Nearest(_Bank):
     """A detector that looks for the largest inner products with the bank."""
 
-    constraints = {**_BANK, "k": COUNT, "backend": OneOf("matmul", "faiss")}
-
-    k: int = 50
-    backend: str = "matmul"
+    k: int = option(50, COUNT)
+    backend: str = option("matmul", OneOf("matmul", "faiss"))
     index: str = "Flat"
 
     def prepare_state(self, state: State, dtype: Any) -> State:
@@ -72,7 +65,6 @@ def _for_faiss(rows: Array) -> Any:
     return np.ascontiguousarray(_xp.to_numpy(rows), dtype=np.float32)
 
 
-@dataclass(frozen=True, kw_only=True)
 class KNN(_Nearest):
     r"""Minus the distance to the k-th nearest training sample, on the unit sphere.
 
@@ -130,7 +122,6 @@ class KNN(_Nearest):
         return -xp.sqrt(2 - 2 * xp.clip(xp.min(top, axis=1), max=1.0))
 
 
-@dataclass(frozen=True, kw_only=True)
 class NNGuide(_Nearest):
     r"""Energy, times the energy-weighted cosine to the `k` best training samples.
 
@@ -188,7 +179,6 @@ class NNGuide(_Nearest):
         return batch.energy * xp.mean(top, axis=1)
 
 
-@dataclass(frozen=True, kw_only=True)
 class Relation(_Bank):
     r"""Mean similarity to the training samples, in direction and in probabilities.
 
@@ -232,14 +222,9 @@ class Relation(_Bank):
     costs = ("n (C + d)", "n (C + d)")
     paper = "Kim et al. 2023"
     score_scale = "similarity, in [0, 1]"
-    constraints = {
-        **_BANK,
-        "power": POSITIVE,
-        "cut": Number(low=0, high=1, open_high=True),
-    }
 
-    power: float = 1.0
-    cut: float = 0.03
+    power: float = option(1.0, POSITIVE)
+    cut: float = option(0.03, Number(low=0, high=1, open_high=True))
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         kept = self._kept(train)

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,8 @@ from numpy.typing import NDArray
 from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import add_by_group, fit_batches
-from openset.detectors.constraints import COUNT, Number
-from openset.detectors.weibull import exp, fit_weibull_rows, log_exponent, weibull_cdf
+from openset.detectors.constraints import COUNT, Number, option
+from openset.detectors.evt import exp, fit_weibull_rows, log_exponent, weibull_cdf
 
 MIN_SAMPLES = 3
 """A class with fewer correctly classified samples is not revised."""
@@ -24,7 +23,6 @@ _FLOOR = 1e-100  # distances of 0 do not fit a Weibull distribution
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, kw_only=True)
 class OpenMax(Detector):
     r"""Softmax with an additional class of unknowns.
 
@@ -90,17 +88,13 @@ class OpenMax(Detector):
     # would change the leading digits of the revised logit.
     casts_state = False
     rejects_by_argmax = True
-    constraints = {
-        "tail": COUNT,
-        "alpha": COUNT,
-        "weight": Number(low=0),
-        "translate": Number(low=0, open_low=True, or_none=True),
-    }
 
-    tail: int = 20
-    alpha: int = 10
-    weight: float = 1 / 200
-    translate: float | None = 10_000.0
+    tail: int = option(20, COUNT)
+    alpha: int = option(10, COUNT)
+    weight: float = option(1 / 200, Number(low=0))
+    translate: float | None = option(
+        10_000.0, Number(low=0, open_low=True, or_none=True)
+    )
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         n = train.logits.shape[1]

@@ -1,6 +1,5 @@
 """Detectors that compare a feature with the weights or the mean of its class."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import add_by_group, fit_batches
-from openset.detectors.constraints import POSITIVE, Number, OneOf
+from openset.detectors.constraints import POSITIVE, Number, OneOf, option
 from openset.detectors.scaling import head
 from openset.detectors.shaping import mean_feature
 
@@ -18,7 +17,6 @@ _SAME_VECTOR = 2e-14
 _BLOCK_BYTES = 1 << 20  # logits and features of so many rows stay in the cache
 
 
-@dataclass(frozen=True, kw_only=True)
 class GradNorm(Detector):
     r"""L1 norm of the gradient, with respect to the last weights, of a uniform loss.
 
@@ -58,9 +56,8 @@ class GradNorm(Detector):
     costs = ("-", "C + d")
     paper = "Huang et al. 2021"
     score_scale = "norm"
-    constraints = {"temperature": POSITIVE}
 
-    temperature: float = 1.0
+    temperature: float = option(1.0, POSITIVE)
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         tempered = batch.tempered(self.temperature)
@@ -75,7 +72,6 @@ class GradNorm(Detector):
         return _xp.by_rows(norm, tempered.logits, tempered.energy, batch.features)
 
 
-@dataclass(frozen=True, kw_only=True)
 class NCI(Detector):
     r"""Projection of the weights of the predicted class on the centred feature.
 
@@ -113,9 +109,8 @@ class NCI(Detector):
     costs = ("n d", "C + d")
     paper = "Liu & Qin 2025"
     score_scale = "cosine + norm"
-    constraints = {"alpha": Number(low=0)}
 
-    alpha: float = 1e-3
+    alpha: float = option(1e-3, Number(low=0))
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         return {"weight": head(train)["weight"], "mean": mean_feature(train)}
@@ -134,7 +129,6 @@ class NCI(Detector):
         return _xp.by_rows(score, batch.features, batch.top_class)
 
 
-@dataclass(frozen=True, kw_only=True)
 class FDBD(Detector):
     r"""Mean distance to decision boundaries, relative to the distance from the mean.
 
@@ -173,9 +167,8 @@ class FDBD(Detector):
     costs = ("n d + C^2 d", "C + d")
     paper = "Liu & Qin 2024"
     score_scale = "distance ratio"
-    constraints = {"origin": OneOf("mean", "zero")}
 
-    origin: str = "mean"
+    origin: str = option("mean", OneOf("mean", "zero"))
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         weight = head(train)["weight"].astype(float)
@@ -214,7 +207,6 @@ class FDBD(Detector):
         )
 
 
-@dataclass(frozen=True, kw_only=True)
 class SHE(Detector):
     r"""Inner product of the feature and the stored pattern of the predicted class.
 
@@ -276,7 +268,6 @@ class SHE(Detector):
         return _xp.by_rows(product, batch.features, batch.top_class)
 
 
-@dataclass(frozen=True, kw_only=True)
 class CORE(Detector):
     r"""Energy, plus a cosine of the feature's part orthogonal to the class weights.
 

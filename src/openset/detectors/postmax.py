@@ -1,19 +1,18 @@
 """PostMax: the largest logit divided by the feature norm, as a tail probability."""
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
 from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
-from openset.detectors.constraints import FLAG, OneOf
+from openset.detectors.constraints import FLAG, OneOf, option
 from openset.detectors.evt import GPD, MIN_SAMPLES, fit_gpd
 from openset.detectors.fitted import Fitted
 
 
-@dataclass(frozen=True, kw_only=True)
 class PostMax(Detector):
     r"""Largest logit divided by the feature norm, and its generalised-Pareto cdf.
 
@@ -67,10 +66,9 @@ class PostMax(Detector):
     paper = "Cruz et al. 2024"
     score_scale = "logit / norm"
     casts_state = False
-    constraints = {"norm": OneOf("l2", "l1", "none"), "only_correct": FLAG}
 
-    norm: str = "l2"
-    only_correct: bool = True
+    norm: str = option("l2", OneOf("l2", "l1", "none"))
+    only_correct: bool = option(default=True, rule=FLAG)
 
     def __post_init__(self) -> None:
         """Check the parameters; features are needed only for the norm."""
@@ -130,9 +128,6 @@ def law(fitted: Fitted) -> GPD:
     >>> law(fitted).logsf(3.95).round(2)  # log(1 / 2): does not round where p is 1
     np.float64(-0.69)
     """
-    if not isinstance(fitted.detector, PostMax):
-        got = type(fitted.detector).__name__
-        _check.fail("postmax.law", "fitted", "a fitted PostMax", got, error=TypeError)
     return _law(fitted.state)
 
 

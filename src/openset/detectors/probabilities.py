@@ -1,6 +1,5 @@
 """Detectors that need the probabilities of all classes."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,7 +8,7 @@ from openset import _xp
 from openset.detectors import kernels
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import add_by_group, fit_batches
-from openset.detectors.constraints import COUNT, POSITIVE
+from openset.detectors.constraints import COUNT, POSITIVE, option
 
 # e^-1e4 is 0 in every precision: larger gaps would only give inf * 0.
 _MAX_GAP = 1e4
@@ -17,7 +16,6 @@ _MAX_GAP = 1e4
 _BLOCK_BYTES = 8 << 20
 
 
-@dataclass(frozen=True, kw_only=True)
 class Entropy(Detector):
     r"""Minus the Shannon entropy of the softmax probabilities.
 
@@ -72,7 +70,6 @@ def _entropies(logits: Array) -> Array:
     return xp.log1p(others) - weighted / (1 + others)
 
 
-@dataclass(frozen=True, kw_only=True)
 class GEN(Detector):
     r"""Minus the generalised entropy of the `top` largest softmax probabilities.
 
@@ -109,10 +106,9 @@ class GEN(Detector):
     costs = ("-", "C + M log M")
     paper = "Liu et al. 2023"
     score_scale = "-entropy"
-    constraints = {"gamma": POSITIVE, "top": COUNT}
 
-    gamma: float = 0.1
-    top: int = 100
+    gamma: float = option(0.1, POSITIVE)
+    top: int = option(100, COUNT)
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         xp = _xp.array_namespace(batch.logits)
@@ -145,7 +141,6 @@ class GEN(Detector):
         return -(first + _xp.by_rows(rest, batch.logits, energy, batch.top_class))
 
 
-@dataclass(frozen=True, kw_only=True)
 class KLM(Detector):
     r"""Minus the smallest divergence from the typical probabilities of a class.
 

@@ -1,14 +1,13 @@
 """Detectors that scale the logits by a factor computed from the features."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from openset import _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
-from openset.detectors.constraints import FLAG, PERCENT
+from openset.detectors.constraints import FLAG, PERCENT, option
 
 NOT_NEGATIVE = (
     "Features must be non-negative, as after a ReLU: negative entries (as after "
@@ -17,7 +16,6 @@ NOT_NEGATIVE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Scaled(Detector):
     """Energy of logits that are scaled, but for a bias, by a factor of the features."""
 
@@ -40,7 +38,6 @@ class _Scaled(Detector):
         return _xp.by_rows(energy, batch.logits, scale)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SCALE(_Scaled):
     r"""Energy after scaling all features by a factor computed from their sums.
 
@@ -82,10 +79,9 @@ class SCALE(_Scaled):
     fit_needs = ("head",)
     paper = "Xu et al. 2024"
     undefined = NOT_NEGATIVE
-    constraints = {"percentile": PERCENT, "relu": FLAG}
 
-    percentile: float = 85.0
-    relu: bool = False
+    percentile: float = option(85.0, PERCENT)
+    relu: bool = option(default=False, rule=FLAG)
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         return {"bias": head(train)["bias"]}
@@ -93,12 +89,11 @@ class SCALE(_Scaled):
     def _factor(self, features: Array) -> Array:
         xp = _xp.array_namespace(features)
         if self.relu:
-            features = xp.maximum(features, xp.zeros_like(features[:1, :]))
+            features = xp.clip(features, min=0.0)
         k = n_kept(features.shape[1], self.percentile)
         return expansion(features, xp.sum(_xp.top_values(features, k), axis=1))
 
 
-@dataclass(frozen=True, kw_only=True)
 class LTS(_Scaled):
     r"""Energy after scaling the logits by a factor computed from the features.
 
@@ -133,16 +128,15 @@ class LTS(_Scaled):
     """
 
     paper = "Djurisic et al. 2025"
-    constraints = {"percentile": PERCENT}
 
-    percentile: float = 95.0
+    percentile: float = option(95.0, PERCENT)
 
     def _factor(self, features: Array) -> Array:
         xp = _xp.array_namespace(features)
-        positive = xp.maximum(features, xp.zeros_like(features[:1, :]))
+        features = xp.clip(features, min=0.0)
         k = n_kept(features.shape[1], self.percentile)
-        kept = xp.sum(_xp.top_values(positive, k), axis=1)
-        ratio = xp.sum(positive, axis=1) / _xp.or_one(kept)
+        kept = xp.sum(_xp.top_values(features, k), axis=1)
+        ratio = xp.sum(features, axis=1) / _xp.or_one(kept)
         return xp.where(kept == 0, 1.0, ratio) ** 2
 
 

@@ -1,6 +1,5 @@
 """Detectors that change features, logits or the last layer, and take the energy."""
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import draw, fit_batches
-from openset.detectors.constraints import FLAG, PERCENT, Number, OneOf
+from openset.detectors.constraints import FLAG, PERCENT, Number, OneOf, option
 from openset.detectors.scaling import (
     NOT_NEGATIVE,
     class_by_head,
@@ -21,7 +20,6 @@ _MOST_NUMBERS = 1 << 24  # of more features, a percentile is that of random rows
 _UP_TO_100 = Number(low=0, high=100)
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Shaped(Detector):
     """Energy of the logits that the last layer gives to changed features."""
 
@@ -48,7 +46,6 @@ class _Shaped(Detector):
         return class_by_head(state, batch)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ReAct(_Shaped):
     r"""Energy after clipping large activations.
 
@@ -81,9 +78,8 @@ class ReAct(_Shaped):
     """
 
     paper = "Sun et al. 2021"
-    constraints = {"percentile": _UP_TO_100}
 
-    percentile: float = 90.0
+    percentile: float = option(90.0, _UP_TO_100)
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         return {"clip": np.percentile(_some(train), self.percentile), **head(train)}
@@ -92,7 +88,6 @@ class ReAct(_Shaped):
         return _xp.array_namespace(features).minimum(features, state["clip"])
 
 
-@dataclass(frozen=True, kw_only=True)
 class VRA(_Shaped):
     r"""Energy after suppressing low activations and clipping high ones.
 
@@ -130,15 +125,10 @@ class VRA(_Shaped):
     """
 
     paper = "Xu et al. 2023"
-    constraints = {
-        "low": _UP_TO_100,
-        "high": _UP_TO_100,
-        "below": OneOf("zero", "clip"),
-    }
 
-    low: float = 60.0
-    high: float = 95.0
-    below: str = "zero"
+    low: float = option(60.0, _UP_TO_100)
+    high: float = option(95.0, _UP_TO_100)
+    below: str = option("zero", OneOf("zero", "clip"))
 
     def __post_init__(self) -> None:
         """Check the parameters, and that the percentiles are in order."""
@@ -165,7 +155,6 @@ def _some(train: Training) -> Any:
     return Batch(train, draw(n, max(1, _MOST_NUMBERS // width), seed=0)).features
 
 
-@dataclass(frozen=True, kw_only=True)
 class ASH(_Shaped):
     r"""Energy after keeping only the largest features.
 
@@ -216,16 +205,15 @@ class ASH(_Shaped):
     costs = ("-", "C d")
     paper = "Djurisic et al. 2023"
     undefined = NOT_NEGATIVE
-    constraints = {"variant": OneOf("s", "p", "b"), "percentile": PERCENT, "relu": FLAG}
 
-    variant: str = "s"
-    percentile: float = 90.0
-    relu: bool = False
+    variant: str = option("s", OneOf("s", "p", "b"))
+    percentile: float = option(90.0, PERCENT)
+    relu: bool = option(default=False, rule=FLAG)
 
     def _changed(self, state: State, features: Array) -> Array:
         xp = _xp.array_namespace(features)
         if self.relu:
-            features = xp.maximum(features, xp.zeros_like(features[:1, :]))
+            features = xp.clip(features, min=0.0)
         k = n_kept(features.shape[1], self.percentile)
         top = _xp.top_values(features, k)
         least = xp.min(top, axis=1)[:, None]
@@ -243,7 +231,6 @@ class ASH(_Shaped):
         return kept * expansion(features, xp.sum(top, axis=1))[:, None]
 
 
-@dataclass(frozen=True, kw_only=True)
 class DICE(_Shaped):
     r"""Energy of the logits, computed with the weights that contribute most.
 
@@ -280,9 +267,8 @@ class DICE(_Shaped):
 
     costs = ("n d + C d", "C d")
     paper = "Sun & Li 2022"
-    constraints = {"percentile": PERCENT}
 
-    percentile: float = 90.0
+    percentile: float = option(90.0, PERCENT)
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         state = head(train)

@@ -1,7 +1,6 @@
 """Detectors that look at directions in which training features hardly vary."""
 
 import math
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -9,7 +8,7 @@ import numpy as np
 from openset import _check, _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import fit_batches, in_dtype, working_dtype
-from openset.detectors.constraints import Number
+from openset.detectors.constraints import Number, option
 from openset.detectors.scaling import class_by_head, head
 
 # A residual below this share of the features' length is a rounding error of float32.
@@ -18,7 +17,6 @@ _NO_RESIDUAL = 1e-6
 _MAX_EXPONENT = 80.0
 
 
-@dataclass(frozen=True, kw_only=True)
 class Residual(Detector):
     r"""Minus the length of the feature outside the principal space.
 
@@ -55,9 +53,8 @@ class Residual(Detector):
     costs = ("n d^2 + d^3", "d (d - dim)")
     paper = "Wang et al. 2022"
     score_scale = "-distance"
-    constraints = {"dim": Number(low=1, integer=True, or_none=True)}
 
-    dim: int | None = None
+    dim: int | None = option(None, Number(low=1, integer=True, or_none=True))
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         return self._space(train)[0]
@@ -97,7 +94,6 @@ def _outside(state: State, batch: Batch) -> Any:
     return _xp.row_norms((batch.features - state["origin"]) @ state["residual"])
 
 
-@dataclass(frozen=True, kw_only=True)
 class ViM(Residual):
     r"""Energy minus the scaled residual of the feature outside the principal space.
 
@@ -155,7 +151,6 @@ class ViM(Residual):
         return batch.energy - _outside(state, batch)
 
 
-@dataclass(frozen=True, kw_only=True)
 class PNML(Detector):
     r"""Minus the regret of a last layer that may be retrained on the sample itself.
 
@@ -196,9 +191,8 @@ class PNML(Detector):
     costs = ("n d^2 + d^3", "d^2 + C d")
     paper = "Bibas et al. 2021"
     score_scale = "-regret, in [-1, 0]"
-    constraints = {"cutoff": Number(low=0, high=1, open_high=True)}
 
-    cutoff: float = 1e-7
+    cutoff: float = option(1e-7, Number(low=0, high=1, open_high=True))
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         scatter: Any = 0.0

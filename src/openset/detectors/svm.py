@@ -1,22 +1,21 @@
 """PI-SVM and W-SVM: support vector machines calibrated by Weibull distributions."""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from openset import _xp
-from openset.detectors.base import Array, Batch, Detector, State, Training
-from openset.detectors.constraints import POSITIVE, Number
+from openset.detectors.base import Array, Batch, OfFeatures, State, Training
+from openset.detectors.constraints import POSITIVE, Number, option
 from openset.detectors.distances import (
     centred,
     in_blocks,
     need_two_classes,
     squared_distances,
 )
-from openset.detectors.weibull import (
+from openset.detectors.evt import (
     exp,
     fit_weibull_rows,
     log_exponent,
@@ -32,8 +31,7 @@ _TOLERANCE = 1e-6
 _STEEPEST = 1e3
 
 
-@dataclass(frozen=True, kw_only=True)
-class PISVM(Detector):
+class PISVM(OfFeatures):
     r"""Largest probability of inclusion, from the SVM of each class.
 
     .. math:: P_c(x) = 1 - e^{-((f_c(x) - \nu_c) / \lambda_c)^{\kappa_c}}, \qquad
@@ -76,39 +74,27 @@ class PISVM(Detector):
     (array([ True,  True]), array([0, 1]))
     """
 
-    fit_needs = ("features", "labels")
-    score_needs = ("features",)
     costs = ("C n^2 d", "n_sv (d + C)")
     paper = "Jain et al. 2014"
     score_scale = "log(-log(1 - p))"
     # In float64: the distributions are steep, and float32 kernels would leave them four
     # digits.
     casts_state = False
-    constraints = {
-        "cost": POSITIVE,
-        "gamma": Number(low=0, open_low=True, or_none=True),
-        "tail": Number(low=1, integer=True, or_none=True),
-        "translate": POSITIVE,
-    }
 
-    cost: float = 1.0
-    gamma: float | None = None
-    tail: int | None = None
-    translate: float = 1.0
+    cost: float = option(1.0, POSITIVE)
+    gamma: float | None = option(None, Number(low=0, open_low=True, or_none=True))
+    tail: int | None = option(None, Number(low=1, integer=True, or_none=True))
+    translate: float = option(1.0, POSITIVE)
 
     def fit_state(self, train: Training) -> dict[str, Any]:
-        state, support, scores, owner = self._machines(train)
-        own = [
-            (scores[owner == c, c], int(np.count_nonzero(owner[used] == c)))
-            for c, used in enumerate(support)
-        ]
-        return {**state, "inclusion": self._laws(own)}
+        state, *machines = self._machines(train)
+        return {**state, "inclusion": self._laws(*machines)}
 
     def _machines(self, train: Training, nu: float | None = None) -> tuple[Any, ...]:
         """Fit a one-vs-rest SVM per class and, with `nu`, a one-class SVM each.
 
-        Return them as arrays, the support vectors of each, its scores on the training
-        samples (one column each), and the class of each of these.
+        Return them as arrays, the class of each training sample, the scores of these
+        (a column for each machine), and which of them are support vectors of each.
         """
         from sklearn import svm  # noqa: PLC0415  # it takes half a second
 
@@ -138,23 +124,33 @@ class PISVM(Detector):
             "gamma": np.array(gamma),
             "classes": classes,
         }
-        return state, support, _decisions(state, Batch(train)), owner
+        return state, owner, _decisions(state, Batch(train)), support
 
     def _laws(
-        self, parts: list[tuple[Floats, int]], n_classes: int = 1, sign: int = 1
+        self,
+        owner: NDArray[np.int64],
+        scores: Floats,
+        support: list[NDArray[np.int64]],
+        *,
+        first: int = 0,
+        sign: int = 1,
     ) -> Floats:
-        """Fit a Weibull distribution to the values per class nearest the boundary.
+        """Fit a Weibull distribution to the scores per class nearest the boundary.
 
-        The parts are the values of each class, and how many of them are support
-        vectors, which are of `n_classes` classes. Nearest are the smallest ones for
-        ``sign = 1`` (scores of the class itself) and the largest for -1 (scores of the
-        others); the most extreme one is moved to `translate`. Return shape, scale and
-        location, shape (3, C).
+        The machine of class 0 is the `first`. Nearest are the smallest scores of the
+        class itself for ``sign = 1`` and the largest of the others for -1; the most
+        extreme one is moved to `translate`. Return shape, scale and location, shape
+        (3, C).
         """
-        tails = [
-            np.sort(sign * v)[: _tail_size(self.tail, n_support, v.size, n_classes)]
-            for v, n_support in parts
-        ]
+        n_classes, tails = int(owner.max()) + 1, []
+        for c in range(n_classes):
+            is_near = (owner == c) == (sign == 1)
+            n_support = int(np.count_nonzero(is_near[support[first + c]]))
+            values = np.sort(sign * scores[is_near, first + c])
+            n_sides = 1 if sign == 1 else n_classes - 1
+            tails.append(
+                values[: _tail_size(self.tail, n_support, values.size, n_sides)]
+            )
         lengths = np.array([[tail.size] for tail in tails])
         is_member = np.arange(lengths.max()) < lengths
         z = np.ones(is_member.shape)
@@ -172,24 +168,19 @@ class PISVM(Detector):
         decided = _decisions(state, batch)
         return log_exponent(decided, *_law(state, "inclusion")), decided
 
-    def score_batch(self, state: State, batch: Batch) -> Array:
-        scores, _ = self._scored(state, batch)
-        return _xp.array_namespace(scores).max(scores, axis=1)
+    def judge_batch(self, state: State, batch: Batch) -> tuple[Array, Array]:
+        scores, decided = self._scored(state, batch)
+        xp = _xp.array_namespace(scores)
+        best = xp.max(scores, axis=1)
+        of_scores, of_decided = (xp.argmax(one, axis=1) for one in (scores, decided))
+        # The class of the best score; where all are -inf, of the largest decision.
+        chosen = xp.where(best == -math.inf, of_decided, of_scores)
+        return best, xp.take(state["classes"], chosen, axis=0)
 
     def probability_batch(self, state: State, batch: Batch) -> Array:
         return weibull_cdf(self.score_batch(state, batch))
 
-    def predict_batch(self, state: State, batch: Batch) -> Array:
-        """Class of the best score; where all are -inf, of the largest decision."""
-        scores, decided = self._scored(state, batch)
-        xp = _xp.array_namespace(scores)
-        is_none = xp.max(scores, axis=1) == -math.inf
-        of_scores, of_decided = (xp.argmax(one, axis=1) for one in (scores, decided))
-        chosen = xp.where(is_none, of_decided, of_scores)
-        return xp.take(state["classes"], chosen, axis=0)
 
-
-@dataclass(frozen=True, kw_only=True)
 class WSVM(PISVM):
     r"""Calibrated probability of the best class that its one-class SVM accepts.
 
@@ -244,26 +235,18 @@ class WSVM(PISVM):
 
     paper = "Scheirer et al. 2014"
     score_scale = "log-odds"
-    constraints = {
-        **PISVM.constraints,
-        "nu": Number(low=0, high=1, open_low=True),
-        "gate": Number(low=0, high=1, open_high=True),
-    }
 
-    nu: float = 0.5
-    gate: float = 0.001
+    nu: float = option(0.5, Number(low=0, high=1, open_low=True))
+    gate: float = option(0.001, Number(low=0, high=1, open_high=True))
 
     def fit_state(self, train: Training) -> dict[str, Any]:
-        state, support, scores, owner = self._machines(train, self.nu)
-        n, own, others, alone = len(support) // 2, [], [], []
-        for c, used in enumerate(support[:n]):
-            is_own = owner == c
-            n_own = int(np.count_nonzero(is_own[used]))
-            own.append((scores[is_own, c], n_own))
-            others.append((scores[~is_own, c], used.size - n_own))
-            alone.append((scores[is_own, n + c], support[n + c].size))
-        laws = {"inclusion": self._laws(own), "gate": self._laws(alone)}
-        return {**state, **laws, "exclusion": self._laws(others, n - 1, sign=-1)}
+        state, *machines = self._machines(train, self.nu)
+        return {
+            **state,
+            "inclusion": self._laws(*machines),
+            "gate": self._laws(*machines, first=state["classes"].size),
+            "exclusion": self._laws(*machines, sign=-1),
+        }
 
     def _odds(self, state: State, batch: Batch) -> tuple[Array, Array, Array]:
         """Return gated log-odds and log-probabilities, and decision values."""

@@ -1,7 +1,6 @@
 """WeiPer+KLD: histograms of features and of logits of perturbed weights."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,14 +8,13 @@ import numpy as np
 from openset import _xp
 from openset.detectors.base import Array, Batch, Detector, State, Training
 from openset.detectors.batch import draw, fit_batches, in_dtype
-from openset.detectors.constraints import COUNT, POSITIVE, SEED, Number
+from openset.detectors.constraints import COUNT, POSITIVE, SEED, Number, option
 from openset.detectors.scaling import class_by_head, head
 
 _BLOCK = 1 << 21  # perturbed logits computed at once
 _ADDED = {"features": 0.01, "logits": 0.025}  # to the histograms
 
 
-@dataclass(frozen=True, kw_only=True)
 class WeiPer(Detector):
     r"""Confidence, minus the divergence of a sample's histograms from the mean ones.
 
@@ -79,25 +77,15 @@ class WeiPer(Detector):
     paper = "Granz et al. 2024"
     score_scale = "p - divergence"
     casts_state = False
-    constraints = {
-        "delta": POSITIVE,
-        "repeats": COUNT,
-        "weight_logits": Number(low=0),
-        "weight_msp": Number(low=0),
-        "bins": Number(low=2, integer=True),
-        "smooth": COUNT,
-        "max_samples": COUNT,
-        "seed": SEED,
-    }
 
-    delta: float = 2.1
-    repeats: int = 100
-    weight_logits: float = 1.0
-    weight_msp: float = 1.0
-    bins: int = 100
-    smooth: int = 20
-    max_samples: int = 10_000
-    seed: int = 0
+    delta: float = option(2.1, POSITIVE)
+    repeats: int = option(100, COUNT)
+    weight_logits: float = option(1.0, Number(low=0))
+    weight_msp: float = option(1.0, Number(low=0))
+    bins: int = option(100, Number(low=2, integer=True))
+    smooth: int = option(20, COUNT)
+    max_samples: int = option(10_000, COUNT)
+    seed: int = option(0, SEED)
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         chosen = draw(len(train), self.max_samples, self.seed)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from openset import _check
 from openset._types import UNKNOWN
 from openset.detectors import Fitted, combine, make, score_all
-from openset.detectors.fitted import need_fitted
+from openset.detectors.fitted import by_name
 from openset.metrics.counts import ALPHA, Alpha, weight_of
 from openset.outputs import Outputs, need_outputs
 from openset.outputs.seen import need_unseen
@@ -320,14 +320,10 @@ def _need_sides(known: Outputs, surrogate: Outputs) -> None:
 
 
 def _named(fitted: Mapping[str, Fitted] | Sequence[Fitted]) -> dict[str, Fitted]:
-    given: Any = [fitted] if isinstance(fitted, Fitted) else fitted
-    is_named = isinstance(given, Mapping)
-    need_fitted(_CALLER, given.values() if is_named else given)
-    named = dict(given if is_named else ((one.detector.name, one) for one in given))
-    if not named or len(named) != len(given) or CONSENSUS in named:
-        remedy = "Pass a mapping: {'first': ..., 'second': ...}"
-        rule = f"detectors of different names, none of them {CONSENSUS!r}"
-        _check.fail(_CALLER, "fitted", rule, ", ".join(named) or "none", remedy)
+    named = by_name(_CALLER, [fitted] if isinstance(fitted, Fitted) else fitted)
+    if not named or CONSENSUS in named:
+        rule = f"some detectors, none of them called {CONSENSUS!r}"
+        _check.fail(_CALLER, "fitted", rule, ", ".join(named) or "none")
     return named
 
 

@@ -1,6 +1,8 @@
 """`Detector`: what fitting refuses, how a class is registered, what it returns."""
 
 import warnings
+from dataclasses import FrozenInstanceError, dataclass
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from openset.detectors import (
     ViM,
     make,
 )
+from openset.detectors.constraints import COUNT, POSITIVE, option
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
 from tests.extras import torch
@@ -139,3 +142,31 @@ def test_a_state_is_named_arrays_in_the_dtype_of_the_training_outputs():
     dtypes = [str(array.dtype) for array in fitted.state.values()]
     assert dtypes == ["float32", "int64", "float32"]
     assert fitted.prepared(np.ones(1), np.float64)["means"].dtype == np.float64
+
+
+@pytest.mark.parametrize(
+    "decorate",
+    [
+        lambda kind: kind,
+        dataclass(frozen=True, kw_only=True),
+        dataclass(frozen=True, kw_only=True, slots=True),
+    ],
+)
+def test_a_subclass_is_a_frozen_dataclass_with_a_decorator_or_without(decorate):
+    @decorate
+    class Times(Detector, register=False):
+        constraints: ClassVar = {"power": COUNT}
+        power: int = 1
+        factor: float = option(2.0, POSITIVE)
+
+        def score_batch(self, state, batch):
+            return self.factor * batch.top_logit**self.power
+
+    one = Times(factor=3.0)
+    assert one.params() == {"power": 1, "factor": 3.0}
+    assert (one, hash(one)) == (Times(factor=3.0), hash(Times(factor=3.0)))
+    for wrong in ({"factor": 0}, {"power": 0}):
+        with pytest.raises(ValueError, match=f"Times: {next(iter(wrong))} must be"):
+            Times(**wrong)
+    with pytest.raises(FrozenInstanceError):
+        one.factor = 1.0

@@ -24,9 +24,7 @@ def slow(train, new):
     return np.array(known), np.array(predicted)
 
 
-@pytest.mark.parametrize("block", [64, 1 << 20])
-def test_scores_and_classes_are_those_of_a_brute_force_search(block, monkeypatch):
-    monkeypatch.setattr("openset.detectors.distances._BLOCK", block)  # many, or one
+def test_scores_and_classes_are_those_of_a_brute_force_search():
     scores = OSNN().fit(TRAIN).score(NEW)
     known, predicted = slow(TRAIN, NEW)
     assert_allclose(scores.known, known)

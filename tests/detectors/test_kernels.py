@@ -1,6 +1,7 @@
 """Kernels for scores from logits: they agree with the plain path."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -88,25 +89,21 @@ def test_kernels_are_used_on_a_gpu_and_agree():
     assert not kernels._problem
 
 
-class Tensor:
-    """Looks like float32 logits on a GPU, which is not there."""
-
-    device = torch.device("cuda", 0)
-    dtype, shape, requires_grad = torch.float32, (4, 3), False
-
-    def stride(self, axis):
-        """Return that of rows side by side."""
-        return 1
-
-
 def test_a_failure_to_load_the_kernels_is_said_once(monkeypatch):
+    logits = SimpleNamespace(
+        device=torch.device("cuda", 0),
+        dtype=torch.float32,
+        shape=(4, 3),
+        requires_grad=False,
+        stride=lambda axis: 1,
+    )
     monkeypatch.setattr(kernels, "_problem", [])
     monkeypatch.setattr(kernels._xp, "is_torch_array", lambda _: True)
     monkeypatch.setattr(kernels._xp, "array_namespace", lambda _: torch)
     monkeypatch.setitem(sys.modules, "openset.detectors._row_kernels", None)
     with pytest.warns(UserWarning, match="GPU kernels for logits do not work here"):
-        assert kernels.call("reduce_rows", Tensor()) is None
-    assert kernels.call("reduce_rows", Tensor()) is None  # a warning would be an error
+        assert kernels.call("reduce_rows", logits) is None
+    assert kernels.call("reduce_rows", logits) is None  # a warning would be an error
 
 
 def test_arrays_on_the_cpu_take_the_plain_path():

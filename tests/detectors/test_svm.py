@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 from sklearn.svm import SVC, OneClassSVM
 
@@ -15,63 +16,58 @@ from tests.detectors.data import blobs
 TRAIN, NEW = blobs(90, 0, apart=2.5), blobs(40, 1, apart=2.5)
 
 
-def sklearn_scores(train, new, *, cost, gamma, nu):
+GAMMA, TAIL = 0.2, 12
+
+
+def sklearn_scores(new):
     """One column per class: one-vs-rest machines, then one-class machines."""
     columns = []
     for c in range(3):
-        machine = SVC(C=cost, gamma=gamma, tol=1e-6).fit(
-            train.features, train.labels == c
-        )
+        machine = SVC(gamma=GAMMA, tol=1e-6).fit(TRAIN.features, TRAIN.labels == c)
         columns.append(machine.decision_function(new.features))
     for c in range(3):
-        machine = OneClassSVM(nu=nu, gamma=gamma, tol=1e-6)
-        machine.fit(train.features[train.labels == c])
+        machine = OneClassSVM(nu=0.5, gamma=GAMMA, tol=1e-6)
+        machine.fit(TRAIN.features[TRAIN.labels == c])
         columns.append(machine.decision_function(new.features))
     return np.stack(columns, axis=1)
 
 
-def slow_tail(values, size):
+LEARNT, SCORES = sklearn_scores(TRAIN), sklearn_scores(NEW)
+
+
+def slow_tail(values):
     """Weibull law of the smallest values, the least of them at 1."""
-    tail = np.sort(values)[:size]
+    tail = np.sort(values)[:TAIL]
     shape, _, scale = stats.weibull_min.fit(tail - tail[0] + 1, floc=0)
     return lambda f: stats.weibull_min.cdf(f - tail[0] + 1, shape, scale=scale)
 
 
 def test_pisvm_is_a_weibull_law_of_the_lowest_own_scores():
-    fitted = PISVM(gamma=0.2, tail=12).fit(TRAIN)
-    options = {"cost": 1.0, "gamma": 0.2, "nu": 0.5}
-    train = sklearn_scores(TRAIN, TRAIN, **options)
-    new = sklearn_scores(TRAIN, NEW, **options)
-    laws = [slow_tail(train[TRAIN.labels == c, c], 12) for c in range(3)]
-    table = np.stack([laws[c](new[:, c]) for c in range(3)], axis=1)
-    np.testing.assert_allclose(fitted.probability(NEW), table.max(axis=1), atol=1e-3)
-    known = fitted.known(NEW)
-    cdf = -np.expm1(-np.exp(known))
-    np.testing.assert_allclose(cdf, table.max(axis=1), atol=1e-3)
+    fitted = PISVM(gamma=GAMMA, tail=TAIL).fit(TRAIN)
+    laws = [slow_tail(LEARNT[TRAIN.labels == c, c]) for c in range(3)]
+    best = np.max([laws[c](SCORES[:, c]) for c in range(3)], axis=0)
+    assert_allclose(fitted.probability(NEW), best, atol=1e-3)
+    assert_allclose(-np.expm1(-np.exp(fitted.known(NEW))), best, atol=1e-3)
 
 
 def test_wsvm_is_a_gated_product_of_two_laws():
-    fitted = WSVM(gamma=0.2, tail=12, gate=0.3).fit(TRAIN)
-    options = {"cost": 1.0, "gamma": 0.2, "nu": 0.5}
-    train = sklearn_scores(TRAIN, TRAIN, **options)
-    new = sklearn_scores(TRAIN, NEW, **options)
+    fitted = WSVM(gamma=GAMMA, tail=TAIL, gate=0.3).fit(TRAIN)
     table = np.empty((len(NEW), 3))
     for c in range(3):
         is_own = TRAIN.labels == c
-        own = slow_tail(train[is_own, c], 12)
-        others = slow_tail(-train[~is_own, c], 12)
-        alone = slow_tail(train[is_own, 3 + c], 12)
-        product = own(new[:, c]) * (1 - others(-new[:, c]))
-        table[:, c] = np.where(alone(new[:, 3 + c]) > 0.3, product, 0)
+        own = slow_tail(LEARNT[is_own, c])
+        others = slow_tail(-LEARNT[~is_own, c])
+        alone = slow_tail(LEARNT[is_own, 3 + c])
+        product = own(SCORES[:, c]) * (1 - others(-SCORES[:, c]))
+        table[:, c] = np.where(alone(SCORES[:, 3 + c]) > 0.3, product, 0)
     best = table.max(axis=1)
     assert (best == 0).any()  # the gate was at work
-    np.testing.assert_allclose(fitted.probability(NEW), best, atol=2e-3)
-    known = fitted.known(NEW)
-    np.testing.assert_allclose(1 / (1 + np.exp(-known)), best, atol=2e-3)
-    np.testing.assert_array_equal(known == -math.inf, best == 0)
-    predicted = fitted.score(NEW).predicted
-    expected = np.where(best > 0, table.argmax(axis=1), new[:, :3].argmax(axis=1))
-    np.testing.assert_array_equal(predicted, expected)
+    assert_allclose(fitted.probability(NEW), best, atol=2e-3)
+    known, predicted = fitted.known(NEW), fitted.score(NEW).predicted
+    assert_allclose(1 / (1 + np.exp(-known)), best, atol=2e-3)
+    assert_array_equal(known == -math.inf, best == 0)
+    expected = np.where(best > 0, table.argmax(axis=1), SCORES[:, :3].argmax(axis=1))
+    assert_array_equal(predicted, expected)
 
 
 def test_a_gate_of_nought_is_shut_for_a_probability_of_nought():

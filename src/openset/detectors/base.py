@@ -31,12 +31,12 @@ _TINY = 1e-300  # all logits of a sample may be equal
 class Detector(ABC):
     """A detector with its hyper-parameters; :meth:`fit` returns a :class:`Fitted`.
 
-    A subclass is a frozen dataclass: its annotated attributes are the parameters. It
-    defines `fit_state` (from training outputs, as NumPy arrays, to named
-    arrays) and `score_batch` (from named arrays and a batch, in the caller's array
-    library, to one knownness per sample, larger = more known). A score without meaning
-    is NaN, which is reported with the numbers of the samples. Checks, batching, argmax
-    and the conversion to NumPy are done here.
+    A subclass is a frozen dataclass, with a decorator or without: its annotated
+    attributes are the parameters. It defines `fit_state` (from training outputs, as
+    NumPy arrays, to named arrays) and `score_batch` (from named arrays and a batch, in
+    the caller's array library, to one knownness per sample, larger = more known). A
+    score without meaning is NaN, which is reported with the numbers of the samples.
+    Checks, batching, argmax and the conversion to NumPy are done here.
 
     A subclass is registered under its `name` (by default its class name in lower case)
     as soon as it is defined, so that :func:`make`, the command line and study files
@@ -57,8 +57,8 @@ class Detector(ABC):
     score_scale
         What the score is: ``"log-odds"``, ``"energy"``, ``"-distance"``...
     constraints
-        Allowed values of the parameters (:mod:`openset.detectors.constraints`), of
-        those that say them.
+        Allowed values by parameter, as said with ``option``
+        (:mod:`openset.detectors.constraints`).
     casts_state
         Whether what it learnt is kept in the dtype of the training outputs and cast to
         that of the outputs to score; without, in the dtype that `fit_state` returned.

@@ -87,8 +87,8 @@ class PISVM(OfFeatures):
     translate: float = option(1.0, POSITIVE)
 
     def fit_state(self, train: Training) -> dict[str, Any]:
-        state, *machines = self._machines(train)
-        return {**state, "inclusion": self._laws(*machines)}
+        state, machines = self._machines(train)
+        return {**state, "inclusion": self._laws(machines)}
 
     def _machines(self, train: Training, nu: float | None = None) -> tuple[Any, ...]:
         """Fit a one-vs-rest SVM per class and, with `nu`, a one-class SVM each.
@@ -124,17 +124,9 @@ class PISVM(OfFeatures):
             "gamma": np.array(gamma),
             "classes": classes,
         }
-        return state, owner, _decisions(state, Batch(train)), support
+        return state, (owner, _decisions(state, Batch(train)), support)
 
-    def _laws(
-        self,
-        owner: NDArray[np.int64],
-        scores: Floats,
-        support: list[NDArray[np.int64]],
-        *,
-        first: int = 0,
-        sign: int = 1,
-    ) -> Floats:
+    def _laws(self, machines: Any, *, first: int = 0, sign: int = 1) -> Floats:
         """Fit a Weibull distribution to the scores per class nearest the boundary.
 
         The machine of class 0 is the `first`. Nearest are the smallest scores of the
@@ -142,15 +134,15 @@ class PISVM(OfFeatures):
         extreme one is moved to `translate`. Return shape, scale and location, shape
         (3, C).
         """
+        owner, scores, support = machines
         n_classes, tails = int(owner.max()) + 1, []
         for c in range(n_classes):
             is_near = (owner == c) == (sign == 1)
             n_support = int(np.count_nonzero(is_near[support[first + c]]))
             values = np.sort(sign * scores[is_near, first + c])
-            n_sides = 1 if sign == 1 else n_classes - 1
-            tails.append(
-                values[: _tail_size(self.tail, n_support, values.size, n_sides)]
-            )
+            n_near = 1 if sign == 1 else n_classes - 1
+            size = _tail_size(self.tail, n_support, values.size, n_near)
+            tails.append(values[:size])
         lengths = np.array([[tail.size] for tail in tails])
         is_member = np.arange(lengths.max()) < lengths
         z = np.ones(is_member.shape)
@@ -240,12 +232,12 @@ class WSVM(PISVM):
     gate: float = option(0.001, Number(low=0, high=1, open_high=True))
 
     def fit_state(self, train: Training) -> dict[str, Any]:
-        state, *machines = self._machines(train, self.nu)
+        state, machines = self._machines(train, self.nu)
         return {
             **state,
-            "inclusion": self._laws(*machines),
-            "gate": self._laws(*machines, first=state["classes"].size),
-            "exclusion": self._laws(*machines, sign=-1),
+            "inclusion": self._laws(machines),
+            "gate": self._laws(machines, first=state["classes"].size),
+            "exclusion": self._laws(machines, sign=-1),
         }
 
     def _odds(self, state: State, batch: Batch) -> tuple[Array, Array, Array]:

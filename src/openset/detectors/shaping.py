@@ -17,7 +17,6 @@ from openset.detectors.scaling import (
 )
 
 _MOST_NUMBERS = 1 << 24  # of more features, a percentile is that of random rows
-_UP_TO_100 = Number(low=0, high=100)
 
 
 class _Shaped(Detector):
@@ -79,7 +78,7 @@ class ReAct(_Shaped):
 
     paper = "Sun et al. 2021"
 
-    percentile: float = option(90.0, _UP_TO_100)
+    percentile: float = option(90.0, Number(low=0, high=100))
 
     def fit_state(self, train: Training) -> dict[str, Any]:
         return {"clip": np.percentile(_some(train), self.percentile), **head(train)}
@@ -126,8 +125,8 @@ class VRA(_Shaped):
 
     paper = "Xu et al. 2023"
 
-    low: float = option(60.0, _UP_TO_100)
-    high: float = option(95.0, _UP_TO_100)
+    low: float = option(60.0, Number(low=0, high=100))
+    high: float = option(95.0, Number(low=0, high=100))
     below: str = option("zero", OneOf("zero", "clip"))
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from openset import _check, metrics, runs, selection, thresholds
+from openset import _backends, _check, metrics, runs, selection, thresholds
 from openset._optional import optional
 from openset._types import UNKNOWN
 from openset.bench.networks import Place, Task
@@ -27,9 +27,9 @@ def make(tasks: Sequence[Task], place: Place) -> None:
     """Run the cells of one detector on the same outputs: it is fitted to them once."""
     with place.prepared():
         scorer = _Scorer(tasks[0], place)
-        for task in tasks:
-            with place.recording([task]):
-                _make(task, scorer, place)
+        calls = [(task, scorer, place) for task in tasks]
+        for done in _backends.run(_make, calls, backend="sequential"):
+            place.settle([tasks[done.number]], done)
 
 
 _REMEDIES = {

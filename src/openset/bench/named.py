@@ -155,15 +155,12 @@ def evaluate(
         remedy = "Data sets may be left out: --partial, in Python partial=True"
         got, error = f"one without {', '.join(missing)}", FileNotFoundError
         _check.fail(_CALLER, str(outputs), rule, got, remedy, error=error)
-    train = Outputs.load(files["train"]) if "train" in files else None
+    train = None
+    if "train" in files or any(one.learns for one in (recipes or {}).values()):
+        train = Outputs.load(files.get("train", folder / "train.npz"))
     if recipes is None:
         chosen = selection.suitable(train).names
         recipes = {name: detectors.make(name) for name in chosen}
-    learning = [name for name, one in recipes.items() if one.learns]
-    if train is None and learning:
-        rule = f"a folder with train.npz for {', '.join(learning)}"
-        remedy = "Or choose detectors that need no fitting: msp, maxlogit, energy, gen"
-        _check.fail(_CALLER, "outputs", rule, str(outputs), remedy)
     fitted = {name: one.fit(train) for name, one in recipes.items()}
     sizes: dict[str, int] = {}
 

@@ -1,7 +1,6 @@
 """The networks of a study: trained once; their outputs are saved for all detectors."""
 
 import json
-import traceback
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -13,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from openset import _check, _io, _plugins, runs
+from openset import _backends, _check, _io, _plugins, runs
+from openset._backends import Outcome
 from openset._optional import optional
 from openset.bench import protocols
 from openset.bench.study import Component, Study
@@ -96,22 +96,12 @@ class Place:
         entry = network.entry
         return None if entry is None else self.drawn[entry.title][network.draw]
 
-    def fail(self, tasks: Sequence[Task], error: str, trace: str) -> None:
-        """Record why cells failed."""
-        for task in tasks:
-            record = {"id": task.id, "key": task.key}
-            record |= {"error": error, "traceback": trace}
+    def settle(self, tasks: Iterable[Task], done: Outcome, what: str = "") -> None:
+        """Record the error that a call ended with, if any, as that of these cells."""
+        for task in tasks if done.error else ():
+            record = {"id": task.id, "key": task.key, "error": f"{what}{done.error}"}
+            record |= {"traceback": done.traceback}
             _io.put(self.file("failed", task), json.dumps(record, indent=1))
-
-    @contextmanager
-    def recording(self, tasks: Sequence[Task], what: str = "") -> Iterator[None]:
-        """Record an error as that of these cells; the others go on."""
-        try:
-            yield
-        except Exception as error:  # an error is a result here
-            lines = [f"{what}{type(error).__name__}: {error}"]
-            lines += getattr(error, "__notes__", ())
-            self.fail(tasks, "\n".join(lines), traceback.format_exc())
 
     @contextmanager
     def prepared(self) -> Iterator[None]:
@@ -144,18 +134,18 @@ def make(tasks: Sequence[Task], place: Place) -> None:
     They are of one model. If a network fails, so do its cells.
     """
     waiting = grouped(tasks, lambda task: task.network.id)
-    networks = [some[0].network for some in waiting]
-    is_run = networks[0].model.is_network
+    is_run = tasks[0].network.model.is_network
     if is_run:
         optional("torch", "torch")  # before threads are limited: also its own
     with place.prepared():
-        if is_run and len(networks) > 1:
+        if is_run and len(waiting) > 1:
             with suppress(Exception):  # each shows its own error below
-                _train(networks, place)
-        for network, some in zip(networks, waiting, strict=True):
-            if not place.is_trained(some[0]):
-                with place.recording(some, "its network failed: "):
-                    _train([network], place) if is_run else _fit(network, place)
+                _train([some[0].network for some in waiting], place)
+        left = [some for some in waiting if not place.is_trained(some[0])]
+        calls = [([some[0].network], place) for some in left]
+        work = _train if is_run else _fit
+        for done in _backends.run(work, calls, backend="sequential"):
+            place.settle(left[done.number], done, "its network failed: ")
 
 
 def _cut(network: Network, place: Place) -> Cut:
@@ -180,10 +170,11 @@ def _train(networks: Sequence[Network], place: Place) -> None:
     fit.fit_jobs([job for job, _ in pairs], pairs[0][1])
 
 
-def _fit(network: Network, place: Place) -> None:
+def _fit(networks: Sequence[Network], place: Place) -> None:
     """Train a classifier of scikit-learn; write its outputs on every part."""
     from sklearn import exceptions, pipeline, preprocessing  # noqa: PLC0415  # slow
 
+    (network,) = networks
     model, cut = network.model, _cut(network, place)
     made = model.classifier()
     if "random_state" in made.get_params() and "random_state" not in model.params:

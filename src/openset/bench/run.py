@@ -221,11 +221,10 @@ def _each(
     """Call a function for every group; what a process leaves when it dies, failed."""
     if not groups:
         return
-    done = _backends.run(make, [(group, place) for group in groups], **where)
+    every = _backends.run(make, [(group, place) for group in groups], **where)
     title = make.__module__.rpartition(".")[2]
-    for number, _, error, trace in bar(done, title, total=len(groups)):
-        left = [task for task in groups[number] if error and not is_done(task)]
-        place.fail(left, error, trace)
+    for done in bar(every, title, total=len(groups)):
+        place.settle([one for one in groups[done.number] if not is_done(one)], done)
 
 
 def _conclude(place: Place) -> None:

@@ -62,7 +62,7 @@ class Model(Recipe):
     """A network of `openset.train`, or a classifier of scikit-learn.
 
     A network is trained with each of the study's methods. Its parameters are keywords
-    of `openset.train.fit`, but for `negatives`: a data set of negatives, or "protocol".
+    of `openset.train.fit`, but for `negatives`: a data set of negatives.
     `together`: how many of them a worker trains at the same time on one device. A
     classifier is an `estimator` by its full name, or `mlp` or `logistic`.
     """
@@ -91,8 +91,7 @@ class Model(Recipe):
     @property
     def negatives(self) -> str:
         """Data set of the negatives; "" for none, or for those of the protocol."""
-        given = self.params.get("negatives", "") if self.is_network else ""
-        return "" if given == "protocol" else given
+        return self.params.get("negatives", "") if self.is_network else ""
 
     def classifier(self) -> Any:
         """Make the classifier of scikit-learn."""

@@ -11,7 +11,6 @@ from typer.testing import CliRunner
 
 from openset import bench, report, runs, thresholds
 from openset.cli import app
-from openset.scores import Scores
 from tests.bench.studies import small
 from tests.report.studies import Reader, cell, render, scores, write_study
 
@@ -45,8 +44,7 @@ def test_hostile_names_are_text_everywhere(tmp_path):
                 seed, detector, CLOSING, gap=2.0, method=EVIL, classes=classes
             )
             groups = np.where(test.is_unknown, CLOSING, EVIL)
-            columns = {n: getattr(test, n) for n in ("labels", "predicted", "known")}
-            test = Scores(**columns, groups=groups)
+            test = replace(test, groups=groups)
             made.save(folder, scores=test, calibration=calibration)
     page = render(folder)
     assert page.tags.count("script") == 2
@@ -169,16 +167,6 @@ def test_curves_are_means_over_the_seeds(tmp_path):
     assert page.text.count("Mean over 3 repeats; the band is one standard") == 3
     one = write_study(tmp_path / "one", protocols=("digits",), seeds=1)
     assert not re.search(r"Mean over \d", render(one).text)
-
-
-def test_a_metric_that_is_not_installed_is_named_by_the_study(tmp_path):
-    for name, value in (("a", 0.5), ("b", 0.2)):
-        key = {"protocol": "p", "model": "m", "method": "", "detector": name}
-        rows = [{"metric": "nll", "value": value, "n": 9}]
-        runs.Cell(key=key, rows=rows).save(tmp_path)
-    said = {"headline": "nll", "metrics": {"nll": {"label": "NLL", "better": "lower"}}}
-    (tmp_path / "study.json").write_text(json.dumps(said))
-    assert "By NLL, b is best with 0.2000." in render(tmp_path).text
 
 
 def test_the_command_writes_beside_its_source(tmp_path):

@@ -13,14 +13,14 @@ from tests.report.studies import cell, render, write_study
 pytest.importorskip("jinja2", reason="the extra report")
 
 
-def lone_rows(folder, table, *, metric="auroc", protocol="p"):
+def lone_rows(folder, table, *, metric="auroc", protocol="p", **said):
     """Write cells with one number each; return the text of the page."""
     for name, values in table.items():
         for seed, value in enumerate(values):
             key = {"protocol": protocol, "model": "m", "method": "", "detector": name}
             row = {"metric": metric, "value": value, "n": 9}
             runs.Cell(key=key | {"seed": seed}, rows=[row]).save(folder)
-    (folder / "study.json").write_text(json.dumps({"headline": metric}))
+    (folder / "study.json").write_text(json.dumps({"headline": metric, **said}))
     return render(folder).text
 
 
@@ -70,6 +70,12 @@ def test_over_several_problems_lower_is_better_where_it_is(tmp_path):
             tmp_path, {name: [value]}, metric="fpr_at_tpr", protocol=protocol
         )
     assert "by FPR95, known positive, b is best: 0.2000 on average" in text
+
+
+def test_a_metric_that_is_not_installed_is_named_by_the_study(tmp_path):
+    named = {"nll": {"label": "NLL", "better": "lower"}}
+    text = lone_rows(tmp_path, {"a": [0.5], "b": [0.2]}, metric="nll", metrics=named)
+    assert "By NLL, b is best with 0.2000." in text
 
 
 def test_a_method_of_all_problems_comes_before_one_of_some(tmp_path):

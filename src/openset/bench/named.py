@@ -41,10 +41,8 @@ class Table:
 
     def columns(self) -> list[Column]:
         """Return the columns of which every data set was there."""
-        spectrum = {f"fs-{name}" for name in self.sizes}
-        if not {*self.benchmark.files("shifted")} <= {*self.sizes}:
-            spectrum = set()
-        there = {*self.sizes} | spectrum
+        start = f"{self.benchmark.name}/"
+        there = {row.protocol.removeprefix(start) for row in self.results}
         return [one for one in self.benchmark.columns() if {*one.of} <= there]
 
     def values(self, metric: str) -> dict[str, dict[str, float]]:
@@ -188,7 +186,8 @@ def evaluate(
         return Result(**about, model=model, value=metric.value(one))
 
     known = {"": scores("known")}
-    if shifted := [one for one in benchmark.files("shifted") if one in files]:
+    shifted = benchmark.files("shifted")
+    if shifted and {*shifted} <= {*files}:
         parts = [known[""], *map(scores, shifted)]
         known["fs-"] = {
             name: Scores.concat([part[name] for part in parts]) for name in fitted

@@ -5,7 +5,6 @@ import pytest
 
 from openset import Scores, bench, datasets, protocols, runs
 from openset.bench import parse
-from openset.protocols import Protocol
 
 CLASSES = "{kind: classes, data: one/data.npz, known: [0, 1], unknown: [2]"
 
@@ -40,14 +39,6 @@ def test_unknowns_are_those_of_the_file_that_is_named(tmp_path):
     assert UNUSED in done.failed[0]["error"]
     run(tmp_path, f"{CLASSES}, unknown_data: two/other.npz}}")
     assert groups(tmp_path) == {"a", "b", "z"}
-
-
-def test_other_data_that_a_protocol_does_not_use_are_refused(tmp_path):
-    write(tmp_path / "one" / "data.npz", ["a", "b", "c"])
-    write(tmp_path / "two.npz", ["x", "y", "c"])
-    Protocol(known=["a", "b"], unknown=["c"]).save(tmp_path / "p.json")
-    entry = "{kind: file, path: p.json, data: one/data.npz, unknown_data: two.npz}"
-    assert UNUSED in run(tmp_path, entry).failed[0]["error"]
 
 
 def test_negatives_of_the_same_file_name_are_refused(tmp_path):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from openset import Scores, evaluate, metrics, report, thresholds
-from tests.report.studies import cell, scores, write_study
+from tests.report.studies import scores, write_study
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="drives a browser")
 pytest.importorskip("jinja2", reason="the extra report")
@@ -316,23 +316,6 @@ def test_it_fits_a_phone_a_tablet_and_a_desk_in_light_and_dark(
     there = os.environ.get("OPENSET_SCREENSHOTS", str(tmp_path))
     sizes = [(width, 1000) for width in (360, 820, 1400)]
     look_in_all_sizes(browser, lambda: Page(browser, problems), there, "report", sizes)
-
-
-def test_leaderboard_and_ten_classes_fit_a_desk_without_scrolling(browser, tmp_path):
-    for seed in range(2):
-        one, calibration = scores(seed, 4000, n_classes=10), scores(seed + 9, 300)
-        name, gap = f"detector({seed})", 2.0
-        made, _, _ = cell(seed, name, "digits", gap=gap, classes=tuple("0123456789"))
-        made.save(tmp_path / "study", scores=one, calibration=calibration)
-    path = report.write(tmp_path / "study", tmp_path / "page.html")
-    with screen(browser, 1280):
-        Page(browser, path).settle()
-        for part in ("#x-matrix", ".board"):
-            script = (
-                f"const box = document.querySelector('{part}').closest('.scroll');"
-                "return box.scrollWidth - box.clientWidth"
-            )
-            assert browser.execute_script(script) <= 0, part
 
 
 def test_every_field_has_a_name_for_those_who_cannot_see(browser, lone):

@@ -43,22 +43,6 @@ def test_a_study_file_can_be_planned(name):
     assert bench.plan(study)
 
 
-def test_the_small_table_2_has_the_methods_and_forms_of_the_full_one():
-    def methods(name):
-        return bench.parse(studies.study_text(name)).methods
-
-    small = methods("openauc-table2-small")
-    full = [one for r in ("arpl", "ceplus") for one in methods(f"openauc-table2-{r}")]
-    of_size = {"place", "width"}  # layers of another network; a smaller generator
-    for ours, theirs in zip(small, full, strict=True):
-        forms = [
-            {k: v for k, v in one.params.items() if k not in of_size}
-            for one in (ours, theirs)
-        ]
-        assert (ours.title, ours.name) == (theirs.title, theirs.name)
-        assert forms[0] == forms[1]
-
-
 def test_table_2_runs_on_a_stand_in_for_mnist(tmp_path, monkeypatch):
     images(tmp_path / "mnist.npz", 0)
     shorter(

@@ -1,4 +1,4 @@
-"""A tiny CLIP and SigLIP with tokenizer and image processor, made offline."""
+"""A tiny CLIP, SigLIP and BERT with tokenizer and image processor, made offline."""
 
 import math
 
@@ -70,3 +70,17 @@ def save_small(kind, folder):
     )
     images.save_pretrained(folder)
     return model, images
+
+
+def save_bert(kind, folder, words, **changes):
+    """Save a BERT of one layer and a tokenizer of these words; return the model."""
+    transformers = pytest.importorskip("transformers")
+    listed = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words.split()]
+    (folder / "words.txt").write_text("\n".join(listed), encoding="utf-8")
+    transformers.BertTokenizer(str(folder / "words.txt")).save_pretrained(folder)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    sizes |= {"intermediate_size": 32, "vocab_size": len(listed)}
+    torch.manual_seed(0)
+    model = getattr(transformers, kind)(transformers.BertConfig(**sizes, **changes))
+    model.eval().save_pretrained(folder)
+    return model

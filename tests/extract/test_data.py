@@ -143,47 +143,57 @@ def same_rows(found, plain):
     assert_array_equal(found.ids[~is_bad], plain.ids)
 
 
-@pytest.mark.parametrize(
-    ("kind", "how"),
-    [
-        ("module", {"batch_size": 3}),
-        ("module", {"batch_size": 3, "layers": ["1", "3"]}),
-        ("module", {"batch_size": 4, "step": extract.Odin(epsilon=0.01)}),
-        ("module", {"batch_size": 3, "out": "folder"}),
-        pytest.param(
-            "onnx", {"batch_size": 3},
-            marks=pytest.mark.filterwarnings("ignore::FutureWarning"),  # of torch
-        ),
-        ("run", {}),
-        ("run", {"layers": "first"}),
-    ],
-)  # fmt: skip
-def test_rows_of_nan_leave_the_others_bit_for_bit(tmp_path, monkeypatch, kind, how):
+@pytest.fixture
+def folders(tmp_path, monkeypatch):
+    """Make a folder of good images, and one of these among damaged ones."""
     monkeypatch.chdir(tmp_path)
-    opened = network()
-    if kind == "onnx":
-        pytest.importorskip("onnxscript")
-        torch.onnx.export(
-            small().eval(), (torch.rand(2, 3, SIDE, SIDE),), "model.onnx", dynamo=True,
-            verbose=False, dynamic_shapes=({0: torch.export.Dim("n")},),
-        )  # fmt: skip
-        opened = extract.load("model.onnx")
-    if kind == "run":
-        fit_tiny(image_data(side=SIDE), network="osrci", epochs=1, out=tmp_path / "run")
-        opened = extract.load("run")
-        how = {"layers": [*opened.layers][:1]} if how else {}
-    plain = write(tmp_path / "plain" / "photos", GOOD)
-    mixed = write(tmp_path / "mixed" / "photos", GOOD | DAMAGED)
-    first = extract.run(opened, plain, unknown=True, **how, **HOW)
-    first = first.take(slice(None)).to("numpy")
+    write(tmp_path / "plain" / "photos", GOOD)
+    write(tmp_path / "mixed" / "photos", GOOD | DAMAGED)
+
+
+def check_damaged(opened, **how):
+    """Check that damaged images become NaN if wanted, and change nothing else."""
+    how = HOW | how | {"unknown": True}
+    first = extract.run(opened, "plain/photos", **how).take(slice(None)).to("numpy")
     with pytest.raises(DamagedImageError, match=r"00-first\.jpg is damaged") as said:
-        extract.run(opened, mixed, unknown=True, **how, **HOW)
+        extract.run(opened, "mixed/photos", **how)
     assert "invalid='keep'" in said.value.__notes__[0]
-    found = extract.run(opened, mixed, unknown=True, invalid="keep", **how, **HOW)
+    found = extract.run(opened, "mixed/photos", invalid="keep", **how)
     if "out" not in how:
         same_rows(found, first)
     assert found.is_invalid.sum() == len(DAMAGED)
     assert set(found.labels) == {-1}
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"batch_size": 3},
+        {"batch_size": 3, "layers": ["1", "3"]},
+        {"batch_size": 4, "step": extract.Odin(epsilon=0.01)},
+        {"batch_size": 3, "out": "folder"},
+    ],
+)
+def test_rows_of_nan_leave_the_others_bit_for_bit(folders, how):
+    check_damaged(network(), **how)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")  # of torch
+def test_rows_of_nan_of_an_onnx_file(folders):
+    pytest.importorskip("onnxscript")
+    torch.onnx.export(
+        small().eval(), (torch.rand(2, 3, SIDE, SIDE),), "model.onnx", dynamo=True,
+        verbose=False, dynamic_shapes=({0: torch.export.Dim("n")},),
+    )  # fmt: skip
+    check_damaged(extract.load("model.onnx"), batch_size=3)
+
+
+def test_rows_of_nan_of_a_run(folders):
+    fit_tiny(image_data(side=SIDE), network="osrci", epochs=1, out="run")
+    opened = extract.load("run")
+    check_damaged(opened)
+    check_damaged(opened, layers=[*opened.layers][:1])
+    assert opened.without_head().apply(PIXELS, **HOW).logits is None
 
 
 def test_nan_of_the_network_from_a_fine_image_is_named_or_kept(tmp_path):
@@ -241,24 +251,23 @@ def test_shards_with_samples_that_would_be_lost_are_refused(tmp_path):
             assert words in str(said.value)
 
 
-@pytest.mark.parametrize(
-    ("data", "options", "words"),
-    [
-        ("photos/trian", {}, "'photos/trian', and there is no"),
-        ("cifr10", {}, "Did you mean 'cifar10'?"),
-        ("both", {}, "both (01.png, class/)"),
-        ("empty.npy", {}, "empty.npy"),
-        ("text.npy", {}, "text.npy"),
-        ("digits", {"part": "tset"}, "part must be"),
-        ("array.npy", {"part": "test"}, "part must be left out for data without"),
-        ("plain", {"image_list": "l.txt", "part": "a"}, "part must be left out"),
-        ("plain", {"image_list": "no.txt"}, "No such file"),
-        ("plain", {"image_list": "l.txt"}, "labels must be below 4"),
-        ("plain", {"image_list": "missing.txt"}, "plain without 1 of them"),
-        ("plain", {"invalid": "drop"}, "invalid must be one of"),
-    ],
-)
-def test_what_is_wrong_is_named(tmp_path, monkeypatch, data, options, words):
+WRONG = {
+    "'photos/trian', and there is no": ("photos/trian", {}),
+    "Did you mean 'cifar10'?": ("cifr10", {}),
+    "both (01.png, class/)": ("both", {}),
+    "empty.npy": ("empty.npy", {}),
+    "text.npy": ("text.npy", {}),
+    "part must be one of": ("digits", {"part": "tset"}),
+    "part must be left out for data without": ("array.npy", {"part": "test"}),
+    "part must be left out": ("plain", {"image_list": "l.txt", "part": "a"}),
+    "No such file": ("plain", {"image_list": "no.txt"}),
+    "labels must be below 4": ("plain", {"image_list": "l.txt"}),
+    "plain without 1 of them": ("plain", {"image_list": "missing.txt"}),
+    "invalid must be one of": ("plain", {"invalid": "drop"}),
+}
+
+
+def test_what_is_wrong_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write(tmp_path / "both", {"class/00.png": GOOD["00.png"], "01.png": b""})
     write(tmp_path / "plain", GOOD)
@@ -266,7 +275,8 @@ def test_what_is_wrong_is_named(tmp_path, monkeypatch, data, options, words):
     np.save("array.npy", PIXELS)
     (tmp_path / "l.txt").write_text("00.png 1\n01.png 199\n", "utf-8")
     (tmp_path / "missing.txt").write_text("x/00.png 1\n", "utf-8")
-    with pytest.raises((ValueError, OSError, EOFError)) as said:
-        extract.run(network(), data, **{"device": "cpu", "progress": False} | options)
-    notes = getattr(said.value, "__notes__", ())
-    assert words in " ".join([str(said.value), *notes])
+    for words, (data, options) in WRONG.items():
+        with pytest.raises((ValueError, OSError, EOFError)) as said:
+            extract.run(network(), data, **HOW | options)
+        notes = getattr(said.value, "__notes__", ())
+        assert words in " ".join([str(said.value), *notes])

@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from PIL import Image
 
 from openset.extract import Odin, load, run
-from tests.clip import save_small, tokenizer
+from tests.clip import save_bert, save_small, tokenizer
 from tests.vision import declare_operators
 
 declare_operators()  # transformers imports torchvision
@@ -26,24 +26,17 @@ def saved(request, tmp_path_factory):
 
 def by_hand(kind, model, images, prompts):
     """Loop over classes and prompts, one text at a time; the model's own products."""
-    pixels = images([Image.fromarray(one) for one in IMAGES], return_tensors="pt")
+    given = images([Image.fromarray(one) for one in IMAGES], return_tensors="pt")
+    how = {"padding": "max_length", "max_length": 12} if kind == "siglip" else {}
     words, found = tokenizer(), []
     for name in CLASSES:
-        units = []
-        for prompt in prompts:
-            padding = {"padding": "max_length", "max_length": 12}
-            one = words(
-                [prompt.format(name)], return_tensors="pt",
-                **(padding if kind == "siglip" else {}),
-            )  # fmt: skip
-            with torch.no_grad():
-                both = model(**one, pixel_values=pixels["pixel_values"])
-            units.append(both.text_embeds[0])  # of unit length
-            image = both.image_embeds
-        mean = sum(units) / len(units)
+        texts = [words([p.format(name)], return_tensors="pt", **how) for p in prompts]
+        with torch.no_grad():
+            both = [model(**one, **given) for one in texts]
+        mean = sum(one.text_embeds[0] for one in both) / len(both)  # of unit length
         found.append(mean / mean.norm())
     scale = float(model.logit_scale.detach().exp())
-    return image.numpy(), torch.stack(found).numpy(), scale
+    return both[0].image_embeds.numpy(), torch.stack(found).numpy(), scale
 
 
 @pytest.mark.parametrize("options", [{}, {"prompts": PROMPTS}])
@@ -74,20 +67,10 @@ def test_what_is_missing_is_named(saved):
 
 
 def test_a_text_classifier(tmp_path):
-    transformers = pytest.importorskip("transformers")
-    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "book", "a", "table", "now"]
-    (tmp_path / "vocab.txt").write_text("\n".join(words), encoding="utf-8")
-    folder = tmp_path / "bert"
-    transformers.BertTokenizer(str(tmp_path / "vocab.txt")).save_pretrained(folder)
-    config = transformers.BertConfig(
-        vocab_size=len(words), hidden_size=16, num_hidden_layers=1,
-        num_attention_heads=2, intermediate_size=32, num_labels=4,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    model = transformers.BertForSequenceClassification(config).eval()
-    model.save_pretrained(folder)
+    kind, words = "BertForSequenceClassification", "book a table now"
+    model = save_bert(kind, tmp_path, words, num_labels=4)
     texts = ["book a table", "now", "book now", "a table now book a table"]
-    network = load(f"hf:{folder}")
+    network = load(f"hf:{tmp_path}")
     assert network.kind == "text"
     found = network.apply(texts, batch_size=3, device="cpu", progress=False)
     for text, row in zip(texts, found.logits, strict=True):
@@ -107,7 +90,5 @@ def test_a_text_classifier(tmp_path):
     assert (short, long[:8], long[-2:], len(long) <= 80) == ("now", "a table ", " …", 1)
     (tmp_path / "m.csv").write_text("text,label\nnow,LABEL_2\na,menu\n", "utf-8")
     table = run(network, tmp_path / "m.csv", device="cpu", progress=False)
-    assert (table.labels.tolist(), table.groups.tolist()) == (
-        [2, -1],
-        ["LABEL_2", "menu"],
-    )
+    assert table.labels.tolist() == [2, -1]
+    assert table.groups.tolist() == ["LABEL_2", "menu"]

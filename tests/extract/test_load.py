@@ -9,6 +9,7 @@ from safetensors.torch import save_file
 from torch import nn
 
 from openset import extract
+from openset.extract import LinearHead
 from tests.train.tiny import fit_tiny, image_data, rows_data
 from tests.vision import declare_operators, save_small_vit
 
@@ -49,34 +50,25 @@ def vit(tmp_path_factory):
 
 
 def test_an_image_classifier_of_hugging_face(vit):
+    """ODIN's step is in pixels of [0, 1]: normalised values move by epsilon / std."""
     folder, model = vit
     network = extract.load(f"hf:{folder}")
     assert (network.kind, network.classes) == ("image", ("ant", "bee", "cat"))
-    found = network.apply(
-        IMAGES, labels=[0, 1, 2, -1, 0, 1, 2], batch_size=4, device="cpu",
-        progress=False,
-    )  # fmt: skip
-    batch = network.prepare([Image.fromarray(one) for one in IMAGES])
-    with torch.no_grad():
-        assert_allclose(found.logits, model(**batch).logits, atol=1e-5)
-    head_gives_logits(found)
-    assert_array_equal(found.labels, [0, 1, 2, -1, 0, 1, 2])
-
-
-def test_odins_step_is_in_pixels_by_what_the_network_brings(vit):
-    """Of pixels in [0, 1]: their normalised values move by epsilon over std."""
-    folder, model = vit
-    network = extract.load(f"hf:{folder}")
     assert network.std == (0.5, 0.5, 0.5)
+    labels, how = [0, 1, 2, -1, 0, 1, 2], {"device": "cpu", "progress": False}
+    found = network.apply(IMAGES, labels=labels, batch_size=4, **how)
     batch = network.prepare([Image.fromarray(one) for one in IMAGES])["pixel_values"]
-    batch.requires_grad_()
-    logits = model(batch).logits / 100
-    logits.log_softmax(dim=1).max(dim=1).values.sum().backward()
+    logits = model(batch.requires_grad_()).logits
+    assert_allclose(found.logits, logits.detach(), atol=1e-5)
+    head_gives_logits(found)
+    assert_array_equal(found.labels, labels)
+    best = (logits / 100).log_softmax(dim=1).amax(dim=1)
+    (gradient,) = torch.autograd.grad(best.sum(), batch)
     with torch.no_grad():
-        expected = model(batch + 0.01 / 0.5 * batch.grad.sign()).logits
+        expected = model(batch + 0.01 / 0.5 * gradient.sign()).logits
     step = extract.Odin(temperature=100, epsilon=0.01)
-    found = network.apply(IMAGES, step=step, device="cpu", progress=False)
-    assert_allclose(found.logits, expected, atol=1e-5)
+    moved = network.apply(IMAGES, step=step, **how)
+    assert_allclose(moved.logits, expected, atol=1e-5)
 
 
 def small(n_channels=3):
@@ -108,9 +100,8 @@ def test_an_onnx_file_and_the_module_it_was_made_of_agree(tmp_path):
     assert_array_equal(b.labels, labels)
     assert set(b.groups) == {"street"}
     head_gives_logits(b)
-    pixels = np.stack(
-        [np.asarray(Image.fromarray(one).resize((32, 32))) for one in IMAGES]
-    )
+    resized = [Image.fromarray(one).resize((32, 32)) for one in IMAGES]
+    pixels = np.stack([np.asarray(one) for one in resized])
     by_hand = (pixels / 255 - options["mean"]) / options["std"]
     with torch.no_grad():
         expected = model(torch.from_numpy(by_hand.transpose(0, 3, 1, 2)).float())
@@ -122,40 +113,38 @@ def linear_file(path, *, nodes):
     onnx = pytest.importorskip("onnx", reason="an extra")
     rng = np.random.default_rng(0)
     shapes = {"W": (12, 5), "T": (5, 12), "b": (5,), "row": (1, 5)}
-    tensor = onnx.helper.make_tensor_value_info
-    float32 = onnx.TensorProto.FLOAT
-    graph = onnx.helper.make_graph(
-        [onnx.helper.make_node("Flatten", ["x"], ["f"])]
-        + [onnx.helper.make_node(kind, *at, **more) for kind, at, more in nodes],
-        "linear",
-        [tensor("x", float32, ["n", 3, 2, 2])],
-        [tensor("y", float32, ["n", 5])],
-        [
-            onnx.numpy_helper.from_array(rng.normal(size=s).astype(np.float32), n)
-            for n, s in shapes.items()
-        ],
+    arrays = {n: rng.normal(size=s).astype(np.float32) for n, s in shapes.items()}
+    x, y = (
+        onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in (("x", ["n", 3, 2, 2]), ("y", ["n", 5]))
     )
+    listed = [
+        onnx.helper.make_node(kind, inputs.split(), [output], **options)
+        for kind, inputs, output, options in (("Flatten", "x", "f", {}), *nodes)
+    ]
+    weights = [onnx.numpy_helper.from_array(one, n) for n, one in arrays.items()]
+    graph = onnx.helper.make_graph(listed, "linear", [x], [y], weights)
     opset = [onnx.helper.make_opsetid("", 18)]
     onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), path)
     return path
 
 
-@pytest.mark.parametrize(
-    "nodes",
-    [
-        [("Gemm", (["f", "T", "b"], ["y"]), {"transB": 1})],
-        [("Gemm", (["f", "W", "b"], ["y"]), {"alpha": 0.5, "beta": 2.0})],
-        [("Gemm", (["f", "W"], ["y"]), {})],
-        [("MatMul", (["f", "W"], ["y"]), {})],
-        [("MatMul", (["f", "W"], ["z"]), {}), ("Add", (["b", "z"], ["y"]), {})],
-        [("MatMul", (["f", "W"], ["z"]), {}), ("Add", (["z", "row"], ["y"]), {})],
-        [("Gemm", (["f", "W", "b"], ["z"]), {}), ("Flatten", (["z"], ["y"]), {})],
-    ],
-)
-def test_the_last_layer_of_an_onnx_file_is_found(tmp_path, nodes):
-    network = extract.load(linear_file(tmp_path / "model.onnx", nodes=nodes))
-    found = network.apply(IMAGES, progress=False)
-    head_gives_logits(found)
+# Nodes of a last layer: each has an operator, its inputs, its output, and options.
+LAST = [
+    [("Gemm", "f T b", "y", {"transB": 1})],
+    [("Gemm", "f W b", "y", {"alpha": 0.5, "beta": 2.0})],
+    [("Gemm", "f W", "y", {})],
+    [("MatMul", "f W", "y", {})],
+    [("MatMul", "f W", "z", {}), ("Add", "b z", "y", {})],
+    [("MatMul", "f W", "z", {}), ("Add", "z row", "y", {})],
+    [("Gemm", "f W b", "z", {}), ("Flatten", "z", "y", {})],
+]
+
+
+def test_the_last_layer_of_an_onnx_file_is_found(tmp_path):
+    for nodes in LAST:
+        network = extract.load(linear_file(tmp_path / "model.onnx", nodes=nodes))
+        head_gives_logits(network.apply(IMAGES, progress=False))
     with pytest.raises(ValueError, match="left out for an ONNX file, which has no gra"):
         network.apply(IMAGES, layers=["f"])
 
@@ -178,16 +167,13 @@ def test_grey_images_are_for_networks_of_one_channel(tmp_path):
     assert network.traced()[1].shape == (2, 1, side, side)
 
 
-@pytest.mark.parametrize("kind", ["images", "rows"])
+@pytest.mark.parametrize("kind", ["image", "table"])
 def test_a_folder_of_openset_train(tmp_path, kind):
-    data = image_data(side=16) if kind == "images" else rows_data()
-    trained = fit_tiny(
-        data, network="osrci" if kind == "images" else "mlp", epochs=1, out=tmp_path
-    )
+    data = image_data(side=16) if kind == "image" else rows_data()
+    how = {"network": "osrci" if kind == "image" else "mlp", "epochs": 1}
+    trained = fit_tiny(data, out=tmp_path, **how)
     network = extract.load(tmp_path)
-    assert (network.classes, network.kind) == (
-        trained.classes, "image" if kind == "images" else "table"
-    )  # fmt: skip
+    assert (network.classes, network.kind) == (trained.classes, kind)
     found = network.apply(data.inputs[:9], out=tmp_path / "out", progress=False)
     expected = trained.apply(data.inputs[:9], progress=False)
     assert_array_equal(found.logits, expected.logits)
@@ -195,13 +181,14 @@ def test_a_folder_of_openset_train(tmp_path, kind):
     head_gives_logits(found)
     module, example = network.traced()
     assert module(example).shape == (2, len(trained.classes))
+    with pytest.raises(ValueError, match="a network whose last layer is fixed"):
+        extract.load(tmp_path, head=LinearHead(weight=np.eye(3), bias=np.zeros(3)))
 
 
 def test_a_last_layer_is_put_where_the_network_has_its_own(vit):
     folder, _ = vit
-    head = extract.LinearHead(
-        weight=RNG.normal(size=(2, 16)), bias=[0.5, -0.5], classes=("day", "night")
-    )
+    weight = RNG.normal(size=(2, 16))
+    head = LinearHead(weight=weight, bias=[0.5, -0.5], classes=("day", "night"))
     network = extract.load(f"hf:{folder}", head=head)
     assert network.classes == ("day", "night")
     found = network.apply(IMAGES, device="cpu", progress=False)
@@ -213,24 +200,16 @@ def test_a_last_layer_is_put_where_the_network_has_its_own(vit):
     with torch.no_grad():
         assert_allclose(module(example), network.model(example).logits)
     given = small()
-    extract.load(given, side=32, head=extract.LinearHead.fit(
-        extract.load(given, side=32).without_head().apply(
-            IMAGES, labels=[0, 1, 0, 1, 0, 1, 0], progress=False
-        )
-    ))  # fmt: skip
+    bare = extract.load(given, side=32).without_head()
+    rows = bare.apply(IMAGES, labels=[0, 1, 0, 1, 0, 1, 0], progress=False)
+    extract.load(given, side=32, head=LinearHead.fit(rows))
     assert given[-1].out_features == 5  # the caller's own is as it was
-
-
-EVERY = (
-    "a folder of openset train, an ONNX file, timm:NAME, hf:NAME or hf:FOLDER of "
-    "Hugging Face, package.module:name, a torch module"
-)
 
 
 @pytest.mark.parametrize(
     ("source", "options", "words"),
     [
-        ("resnet18", {}, f"network must be {EVERY}, got 'resnet18', which does not ex"),
+        ("resnet18", {}, "a torch module, got 'resnet18', which does not exist"),
         (".", {}, "got '.', a folder without trained.json"),
         ("no.onnx", {}, "No such file"),
         ("timm:resnet18", {"weights": "no.pth"}, "no.pth"),
@@ -253,11 +232,9 @@ def test_what_cannot_be_loaded_is_named(source, options, words):
 def test_weights_that_do_not_fit_are_named(tmp_path):
     pytest.importorskip("timm")
     file = tmp_path / "w.safetensors"
-    for tensors, words in (
-        ({"fc.weight": torch.zeros(3, 9)}, "size mismatch"),
-        ({"_conv.weight": torch.zeros(3, 9)}, r"Missing key.*[\s\S]*conv1\.weight"),
-    ):
-        save_file(tensors, file)
+    said = {"fc": "size mismatch", "_conv": r"Missing key.*[\s\S]*conv1\.weight"}
+    for layer, words in said.items():
+        save_file({f"{layer}.weight": torch.zeros(3, 9)}, file)
         with pytest.raises(RuntimeError, match=words):
             extract.load("timm:resnet18", weights=file)
     (tmp_path / "w.pth").write_bytes(b"nonsense")

@@ -68,33 +68,22 @@ def test_modes_and_gradients_are_as_before():
     assert not model[-1]._forward_hooks
 
 
-@pytest.mark.parametrize(
-    "batch",
-    [
-        lambda x, y: {"input": x, "labels": y},
-        lambda x, y: [x, y],
-        lambda x, y: (x, y.tolist()),
-    ],
-)
-def test_batches_come_in_several_shapes(batch):
+SHAPES = [
+    lambda x, y: {"input": x, "labels": y},
+    lambda x, y: [x, y],
+    lambda x, y: (x, y.tolist()),
+]
+
+
+def test_batches_come_in_several_shapes():
     class Named(nn.Sequential):
         def forward(self, input):  # noqa: A002  # the loader's name for it
             return {"logits": super().forward(input)}
 
     model = Named(*network())
-    outputs = extract(model, (batch(x, y) for x, y in loader()))
-    check(outputs, nn.Sequential(*model))
-
-
-def test_an_interrupted_run_leaves_nothing_behind(tmp_path):
-    def broken():
-        yield from loader()
-        msg = "broken"
-        raise RuntimeError(msg)
-
-    with pytest.raises(RuntimeError, match="broken"):
-        extract(network(), broken(), out=tmp_path / "test")
-    assert list(tmp_path.iterdir()) == []
+    for batch in SHAPES:
+        outputs = extract(model, (batch(x, y) for x, y in loader()))
+        check(outputs, nn.Sequential(*model))
 
 
 def test_a_compiled_network_is_not_compiled_for_every_batch():
@@ -162,8 +151,7 @@ def test_what_cannot_be_extracted_is_named(
         assert not any(one._forward_hooks for one in model.modules())
 
 
-@pytest.mark.parametrize("folder", [False, True])
-def test_layers_side_by_side_are_means_of_their_channels(tmp_path, folder):
+def test_layers_side_by_side_are_means_of_their_channels():
     """A convolution's over pixels; a block's tokens count as places."""
 
     class Blocks(nn.Module):
@@ -179,8 +167,7 @@ def test_layers_side_by_side_are_means_of_their_channels(tmp_path, folder):
 
     torch.manual_seed(0)
     model, images = Blocks().eval(), torch.randn(5, 3, 6, 6)
-    out = tmp_path / "out" if folder else None
-    found = extract(model, [images[:3], images[3:]], layers=["conv", "block"], out=out)
+    found = extract(model, [images[:3], images[3:]], layers=["conv", "block"])
     with torch.no_grad():
         expected = model.conv(images).mean(dim=(2, 3))
     assert_allclose(found.features, torch.cat([expected, expected], 1), atol=1e-6)
@@ -198,39 +185,27 @@ def test_nan_of_the_network_is_kept_if_wanted(tmp_path, folder):
         extract(network(), [inputs])
 
 
-class Named(torch.utils.data.Dataset):
-    """Samples with labels and paths, as many loaders of images give them."""
-
-    def __len__(self):
-        return N
-
-    def __getitem__(self, row):
-        inputs, labels = dataset().tensors
-        return inputs[row], labels[row], f"images/{row:03}.png"
-
-
 @pytest.mark.parametrize("folder", [False, True])
 def test_groups_and_ids_are_kept(tmp_path, folder):
+    paths = [f"images/{row:03}.png" for row in range(N)]
+    samples = [(*pair, path) for pair, path in zip(dataset(), paths, strict=True)]
     out = tmp_path / "outputs" if folder else None
-    named = extract(
-        network(), DataLoader(Named(), batch_size=BATCH), out=out, groups="street"
-    )
-    assert named.ids.tolist() == [f"images/{row:03}.png" for row in range(N)]
+    with_paths = DataLoader(samples, batch_size=BATCH)
+    named = extract(network(), with_paths, out=out, groups="street")
+    assert named.ids.tolist() == paths
     assert set(named.groups) == {"street"}
     groups, ids = [str(i % 3) for i in range(N)], [f"id {i}" for i in range(N)]
     out = tmp_path / "others" if folder else None
-    found = extract(network(), loader(), out=out, groups=groups, ids=ids)
-    assert found.groups.tolist() == groups
-    assert found.ids.tolist() == ids
-    arrays = {"groups": np.array(groups), "ids": np.array(ids)}
-    assert extract(network(), loader(), **arrays).ids.tolist() == ids
+    for given in ((groups, ids), (np.array(groups), np.array(ids))):
+        about = dict(zip(("groups", "ids"), given, strict=True))
+        found = extract(network(), loader(), out=out, **about)
+        assert found.groups.tolist() == groups
+        assert found.ids.tolist() == ids
 
 
 def test_unknown_samples_are_labelled_so_whatever_their_labels():
-    found = extract(network(), loader(), unknown=True)
-    assert_array_equal(found.labels, np.full(N, -1))
     inputs = dataset().tensors[0]
     wild = DataLoader(TensorDataset(inputs, torch.full((N,), 321)), batch_size=BATCH)
-    assert_array_equal(extract(network(), wild, unknown=True).labels, np.full(N, -1))
-    bare = extract(network(), DataLoader(inputs, batch_size=BATCH), unknown=True)
-    assert_array_equal(bare.labels, np.full(N, -1))
+    for batches in (loader(), wild, DataLoader(inputs, batch_size=BATCH)):
+        found = extract(network(), batches, unknown=True)
+        assert_array_equal(found.labels, np.full(N, -1))

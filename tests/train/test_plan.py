@@ -16,7 +16,6 @@ from tests.train.tiny import (
     last_unknown,
     others,
     rows_data,
-    rows_network,
 )
 
 
@@ -104,14 +103,9 @@ CUT = datasets.cut(ROWS, PROTOCOL)
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"method": "sotfmax"}, "train.fit: method must be one of .*got 'sotfmax'"),
         ({"recipe": "C"}, "recipe must be one of 'arpl', 'ceplus', .*got 'C'"),
-        ({"epoch": 3}, "a change must be one of .*got 'epoch'"),
         ({"seed": -1}, "train.fit: seed must be an integer >= 0, got -1"),
         ({"validation": 1.0}, r"validation must be a number in \[0, 1\), got 1.0"),
-        ({"options": {"x": 1}}, "method softmax: option must be one of .*'x'"),
-        ({"network": "osrci"}, "network must be 'mlp' or an nn.Module .*got 'osrci'"),
-        ({"network": rows_network(4)}, "a model with 3 outputs, got 4. One output per"),
         ({"devices": 0}, "train.fit: devices must be an integer >= 1, got 0"),
         ({"data": "no such data"}, "no such data"),
         ({"data": CUT, "protocol": PROTOCOL}, "protocol must be left out: .*a Cut"),

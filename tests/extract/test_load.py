@@ -27,7 +27,7 @@ def head_gives_logits(found, atol=1e-4):
 def test_timm_with_a_file_of_weights(tmp_path):
     timm = pytest.importorskip("timm")
     torch.manual_seed(0)
-    model = timm.create_model("resnet18", num_classes=5).eval()
+    model = timm.create_model("resnet10t", num_classes=5).eval()
     save_file(model.state_dict(), tmp_path / "weights.safetensors")
     torch.save({"state_dict": model.state_dict()}, tmp_path / "weights.pth")
     config = timm.data.resolve_model_data_config(model)
@@ -36,7 +36,7 @@ def test_timm_with_a_file_of_weights(tmp_path):
         batch = torch.stack([transform(Image.fromarray(one)) for one in IMAGES])
         expected = model(batch).numpy()
     for file in ("weights.safetensors", "weights.pth"):
-        network = extract.load("timm:resnet18", weights=tmp_path / file)
+        network = extract.load("timm:resnet10t", weights=tmp_path / file)
         found = network.apply(IMAGES, batch_size=3, device="cpu", progress=False)
         assert_allclose(found.logits, expected, atol=1e-4)
         head_gives_logits(found)
@@ -209,14 +209,14 @@ def test_a_last_layer_is_put_where_the_network_has_its_own(vit):
 @pytest.mark.parametrize(
     ("source", "options", "words"),
     [
-        ("resnet18", {}, "a torch module, got 'resnet18', which does not exist"),
+        ("resnet10t", {}, "a torch module, got 'resnet10t', which does not exist"),
         (".", {}, "got '.', a folder without trained.json"),
         ("no.onnx", {}, "No such file"),
-        ("timm:resnet18", {"weights": "no.pth"}, "no.pth"),
+        ("timm:resnet10t", {"weights": "no.pth"}, "no.pth"),
         ("timm:no_such", {}, "no_such"),
         ("hf:/no/such/folder", {}, "/no/such/folder"),
         ("collections:OrderedDict", {}, "must be an nn.Module"),
-        ("timm:resnet18", {"side": 32}, "unexpected keyword argument 'side'"),
+        ("timm:resnet10t", {"side": 32}, "unexpected keyword argument 'side'"),
         (small(4), {}, "for grey or RGB images, of 1 or 3 channels, got one for 4"),
     ],
 )
@@ -232,11 +232,11 @@ def test_what_cannot_be_loaded_is_named(source, options, words):
 def test_weights_that_do_not_fit_are_named(tmp_path):
     pytest.importorskip("timm")
     file = tmp_path / "w.safetensors"
-    said = {"fc": "size mismatch", "_conv": r"Missing key.*[\s\S]*conv1\.weight"}
+    said = {"fc": "size mismatch", "_conv": r"Missing key.*[\s\S]*conv1\.0\.weight"}
     for layer, words in said.items():
         save_file({f"{layer}.weight": torch.zeros(3, 9)}, file)
         with pytest.raises(RuntimeError, match=words):
-            extract.load("timm:resnet18", weights=file)
+            extract.load("timm:resnet10t", weights=file)
     (tmp_path / "w.pth").write_bytes(b"nonsense")
     with pytest.raises(ValueError, match="damaged or no file of tensors"):
-        extract.load("timm:resnet18", weights=tmp_path / "w.pth")
+        extract.load("timm:resnet10t", weights=tmp_path / "w.pth")

@@ -36,11 +36,9 @@ class WithNegatives(Method, register=False):
         features = network.backbone(torch.cat([inputs, negatives]))
         logits = full_precision(self.logits(network, features))
         known = self.cross_entropy(logits[:n], labels)
-        return self.of_both(known, logits, features, n), logits[:n]
+        return self.total(known, logits, features, n), logits[:n]
 
-    def of_both(
-        self, known: Tensor, logits: Tensor, features: Tensor, n: int
-    ) -> Tensor:
+    def total(self, known: Tensor, logits: Tensor, features: Tensor, n: int) -> Tensor:
         """Return the loss; the first n outputs are those of known samples."""
         raise NotImplementedError
 
@@ -64,9 +62,7 @@ class Entropic(WithNegatives):
     paper = "Network agnostophobia (Dhamija et al. 2018)"
     score = "msp"
 
-    def of_both(
-        self, known: Tensor, logits: Tensor, features: Tensor, n: int
-    ) -> Tensor:
+    def total(self, known: Tensor, logits: Tensor, features: Tensor, n: int) -> Tensor:
         """Mean over all samples of both kinds."""
         return of_all(known, to_uniform(logits[n:]), n)
 
@@ -90,9 +86,7 @@ class OutlierExposure(WithNegatives):
     weight: float = 0.5
     ratio: float = 2.0
 
-    def of_both(
-        self, known: Tensor, logits: Tensor, features: Tensor, n: int
-    ) -> Tensor:
+    def total(self, known: Tensor, logits: Tensor, features: Tensor, n: int) -> Tensor:
         """Sum of both means."""
         return known + self.weight * to_uniform(logits[n:]).mean()
 
@@ -129,9 +123,7 @@ class EnergyBounded(WithNegatives):
             got = f"{self.m_out} with m_in={self.m_in}"
             _check.fail(caller, "m_out", "above m_in", got)
 
-    def of_both(
-        self, known: Tensor, logits: Tensor, features: Tensor, n: int
-    ) -> Tensor:
+    def total(self, known: Tensor, logits: Tensor, features: Tensor, n: int) -> Tensor:
         """Cross-entropy and both hinges."""
         energy = -logits.logsumexp(dim=1)
         above = (energy[:n] - self.m_in).relu() ** 2
@@ -170,9 +162,7 @@ class Objectosphere(WithNegatives):
     weight: float = 1e-4
     length: float = 50.0
 
-    def of_both(
-        self, known: Tensor, logits: Tensor, features: Tensor, n: int
-    ) -> Tensor:
+    def total(self, known: Tensor, logits: Tensor, features: Tensor, n: int) -> Tensor:
         """Mean over all samples of both kinds."""
         lengths = lengths_of(features)
         known = known + self.weight * ((self.length - lengths[:n]).relu() ** 2).mean()

@@ -33,16 +33,11 @@ def together(tmp_path_factory):
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     program = ["--nproc-per-node=2", "-m", "tests.train.two_processes"]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    own = {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"}
     done = subprocess.run(  # noqa: S603  # our own program
-        [*launcher, *program, str(folder)],
-        cwd=ROOT,
-        env=os.environ
-        | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "default"},
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
+        [*launcher, *program, str(folder)], cwd=ROOT, env=os.environ | own,
+        capture_output=True, text=True, timeout=PATIENCE, check=False,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     assert "Warning" not in done.stderr
     return folder
@@ -63,9 +58,7 @@ def test_two_processes_get_the_weights_the_outputs_and_the_log_of_one(
 ):
     near = {"rtol": 1e-3, "atol": 1e-5}
     one, two = (load_file(at / name / WEIGHTS) for at in (alone, together))
-    assert one.keys() == two.keys()
-    for key, value in one.items():
-        torch.testing.assert_close(two[key], value, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(two, one, rtol=1e-4, atol=1e-6)
     one, two = Trained.load(alone / name), Trained.load(together / name)
     assert one.outputs.keys() == two.outputs.keys()
     for part, outputs in one.outputs.items():  # complete, in order, no duplicates
@@ -84,11 +77,8 @@ def test_two_processes_get_the_weights_the_outputs_and_the_log_of_one(
 
 
 def test_two_processes_go_on_from_one_checkpoint(together):
-    whole, resumed = (
-        load_file(together / name / WEIGHTS) for name in ("even", "resumed")
-    )
-    for key, value in whole.items():
-        assert torch.equal(resumed[key], value), key
+    whole, resumed = (load_file(together / n / WEIGHTS) for n in ("even", "resumed"))
+    torch.testing.assert_close(resumed, whole, rtol=0, atol=0)
     assert len(Trained.load(together / "resumed").log) == 4
 
 

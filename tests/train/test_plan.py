@@ -61,11 +61,11 @@ def test_the_recipe_has_the_constants_of_method_and_protocol(name, method, magni
 
 
 def test_the_validation_part_can_be_trained_on():
-    trained = fit_tiny(validation=0, epochs=1)
-    assert {k: len(part) for k, part in trained.outputs.items()} == {
-        "train": 45,
-        "test": 60,
-    }
+    found = fit_tiny(validation=0, epochs=1).outputs
+    assert [(k, len(part)) for k, part in found.items()] == [
+        ("train", 45),
+        ("test", 60),
+    ]
 
 
 def _in_files(data, folder, heights=(16,)):
@@ -77,22 +77,17 @@ def _in_files(data, folder, heights=(16,)):
     return dataclasses.replace(data, inputs=lazy_inputs.ImageFiles(tuple(paths)))
 
 
-def test_images_of_several_sizes_are_brought_to_one_side(tmp_path):
-    data = _in_files(image_data(), tmp_path, heights=(14, 15, 16))
-    trained = fit_tiny(data, network="osrci", side=16, epochs=1)
-    assert len(trained.outputs["test"]) == 24
-    with pytest.raises(ValueError, match="side must be given for image files"):
-        fit_tiny(data, network="osrci", epochs=1)
-
-
-def test_images_in_files_that_are_squares_of_one_size_keep_it(tmp_path):
-    data = image_data(side=16)
-    files = _in_files(data, tmp_path)
-    trained = fit_tiny(files, network="osrci", epochs=1)
+def test_images_in_files_have_one_side_their_own_or_the_one_that_is_given(tmp_path):
+    data, how = image_data(side=16), {"network": "osrci", "epochs": 1}
+    trained = fit_tiny(_in_files(data, tmp_path), **how)
     assert trained.spec["recipe"]["pipeline"]["side"] == 16
-    asked = fit_tiny(data, network="osrci", epochs=1, side=16)
+    asked = fit_tiny(data, side=16, **how)
     ours, theirs = (one.outputs["test"].logits for one in (trained, asked))
     np.testing.assert_array_equal(ours, theirs)
+    several = _in_files(data, tmp_path, heights=(14, 15, 16))
+    assert len(fit_tiny(several, side=16, **how).outputs["test"]) == 24
+    with pytest.raises(ValueError, match="side must be given for image files"):
+        fit_tiny(several, **how)
 
 
 ROWS = rows_data()

@@ -31,18 +31,23 @@ def of_model(
     hub = optional("transformers")
     config = hub.AutoConfig.from_pretrained(name)
     made = next(iter(config.architectures or ()), "")
-    kind = getattr(hub, made, None)
-    names = config.id2label or {}
-    about: dict[str, Any] = {"name": f"hf:{name}"}
+    kind, names = getattr(hub, made, None), config.id2label or {}
+    model: Any
+    takes_images, embeds = "Image" in made, False
     if hasattr(kind, "get_image_features") and hasattr(kind, "get_text_features"):
-        about |= _of_images_and_texts(hub, name, classes, prompts)
+        if not classes:
+            remedy = "A model of images and texts has no classes of its own"
+            rule = "the names of the classes to look for"
+            _check.fail(_CALLER, "classes", rule, "none", remedy)
+        words = hub.AutoTokenizer.from_pretrained(name)
+        both = hub.AutoModel.from_pretrained(name)
+        model, takes_images = ZeroShot(both, words, classes, prompts), True
     elif made.endswith(("ForImageClassification", "ForSequenceClassification")):
-        about["model"] = getattr(hub, made).from_pretrained(name)
-        about["classes"] = tuple(str(names[i]) for i in sorted(names))
-        prepare = _of_images if "Image" in made else _of_texts
-        about |= prepare(hub, name)
+        model = getattr(hub, made).from_pretrained(name)
+        classes = [str(names[i]) for i in sorted(names)]
     elif made.endswith("Model") and hasattr(config, "hidden_size"):
-        about |= _of_embeddings(hub, name, config)
+        model = _Embedded(hub.AutoModel.from_pretrained(name), _pooling(name))
+        takes_images, embeds = hasattr(config, "num_channels"), True
     else:
         rule = (
             "a classifier of images or of sequences, a model like CLIP, or an "
@@ -50,7 +55,9 @@ def of_model(
         )
         got = f"{name!r}, a {made or config.model_type}"
         _check.fail(_CALLER, "network", rule, got)
-    return ModuleNetwork(**about)
+    about = (_of_images if takes_images else _of_texts)(hub, name)
+    about |= {"model": model.eval(), "classes": tuple(classes), "embeds": embeds}
+    return ModuleNetwork(name=f"hf:{name}", **about)
 
 
 def _of_images(hub: Any, name: str) -> dict[str, Any]:
@@ -76,16 +83,11 @@ def _of_texts(hub: Any, name: str) -> dict[str, Any]:
 # Embedding models: the last layer is still to be fitted.
 
 
-def _of_embeddings(hub: Any, name: str, config: Any) -> dict[str, Any]:
-    pooling, stated = "mean", Path(name) / "1_Pooling/config.json"
-    if stated.exists():  # of sentence-transformers
-        has_cls = json.loads(stated.read_text("utf-8")).get("pooling_mode_cls_token")
-        pooling = "cls" if has_cls else "mean"
-    prepare = _of_images if hasattr(config, "num_channels") else _of_texts
-    return {
-        "model": _Embedded(hub.AutoModel.from_pretrained(name), pooling).eval(),
-        "embeds": True,
-    } | prepare(hub, name)
+def _pooling(name: str) -> str:
+    """Return what the folder states (sentence-transformers), or "mean"."""
+    stated = Path(name) / "1_Pooling/config.json"
+    config = json.loads(stated.read_text("utf-8")) if stated.exists() else {}
+    return "cls" if config.get("pooling_mode_cls_token") else "mean"
 
 
 class _Embedded(nn.Module):
@@ -135,18 +137,6 @@ def pooled(states: Tensor, mask: Tensor | None, pooling: str) -> Tensor:
 
 
 # Models of images and texts: names of classes make the last layer.
-
-
-def _of_images_and_texts(
-    hub: Any, name: str, classes: Sequence[str], prompts: Sequence[str]
-) -> dict[str, Any]:
-    if not classes:
-        remedy = "A model of images and texts has no classes of its own"
-        rule = "the names of the classes to look for"
-        _check.fail(_CALLER, "classes", rule, "none", remedy)
-    words = hub.AutoTokenizer.from_pretrained(name)
-    made = ZeroShot(hub.AutoModel.from_pretrained(name), words, classes, prompts).eval()
-    return _of_images(hub, name) | {"model": made, "classes": tuple(classes)}
 
 
 class ZeroShot(nn.Module):

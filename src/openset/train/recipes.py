@@ -1,7 +1,6 @@
 """Recipes: optimiser, schedule, augmentation and length of training, as data."""
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -236,7 +235,8 @@ def recipe(
     for key in changes:
         _check.one_of(_CALLER, "a change", key, changeable())
     published = ARPLPLUS if method in ("arpl", "arpl_cs") else CEPLUS
-    made = {"arpl": _arpl, "torchosr": _torchosr}.get(name, _ceplus)(data, published)
+    constants = published.get(data, _OF_OTHERS)
+    made = {"arpl": _arpl, "torchosr": _torchosr}.get(name, _ceplus)(data, constants)
     if name == "openset":
         made = _openset(made, data)
     moves = {key: changes.pop(key) for key in _OF_PIPELINE if key in changes}
@@ -295,9 +295,9 @@ def _optimiser(data: str, lr: float) -> dict[str, Any]:
     return {"lr": lr, "momentum": 0.9, "weight_decay": 1e-4}
 
 
-def _arpl(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
+def _arpl(data: str, constants: PublishedConstants) -> Recipe:
     # Crop and flip, values in [0, 1]; MNIST as it is.
-    is_known = data in published and data not in _FINE_GRAINED
+    side = None if data in _FINE_GRAINED else constants.side
     moves: dict[str, Any] = {"padding": 4, "flip": True} if data != "mnist" else {}
     return Recipe(
         name="arpl",
@@ -305,13 +305,13 @@ def _arpl(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
         batch=64,
         schedule="steps",
         milestones=(30, 60, 90),
-        pipeline=Pipeline(side=published[data].side if is_known else None, **moves),
+        pipeline=Pipeline(side=side, **moves),
         **_optimiser(data, 0.001 if data == "tinyimagenet" else 0.1),
     )
 
 
-def _ceplus(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
-    side, lr, n_ops, magnitude, smoothing, batch = published.get(data, _OF_OTHERS)
+def _ceplus(data: str, constants: PublishedConstants) -> Recipe:
+    side, lr, n_ops, magnitude, smoothing, batch = constants
     pipeline = Pipeline(
         n_ops=n_ops,
         magnitude=magnitude,
@@ -354,8 +354,6 @@ def _is_upright(data: str) -> bool:
     return data in datasets.names() and datasets.info(data).upright
 
 
-def _torchosr(data: str, published: Mapping[str, PublishedConstants]) -> Recipe:
-    side = published[data].side if data in published else None
-    return Recipe(
-        name="torchosr", epochs=128, batch=64, lr=1e-3, pipeline=Pipeline(side=side)
-    )
+def _torchosr(_data: str, constants: PublishedConstants) -> Recipe:
+    pipeline = Pipeline(side=constants.side)
+    return Recipe(name="torchosr", epochs=128, batch=64, lr=1e-3, pipeline=pipeline)

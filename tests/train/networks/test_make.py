@@ -113,17 +113,13 @@ def test_names_make_what_they_say():
     assert make("mlp", 6, ROWS).head.out_features == 6
 
 
-@pytest.mark.parametrize(
-    ("network", "example", "message"),
-    [
-        ("vgg32", IMAGES, "network must be one of classifier32, .*got 'vgg32'"),
-        ("osrci", ROWS, "network must be 'mlp' or .* rows of numbers, got 'osrci"),
-        (7, IMAGES, "network must be one of .*got 7"),
-    ],
-)
-def test_names_nobody_has_are_refused(network, example, message):
-    with pytest.raises(ValueError, match=message):
-        make(network, 6, example)
+def test_names_nobody_has_are_refused():
+    for network in ("vgg32", 7):
+        said = f"network must be one of classifier32, .*got '?{network}"
+        with pytest.raises(ValueError, match=said):
+            make(network, 6, IMAGES)
+    with pytest.raises(ValueError, match=r"'mlp' or .* rows of numbers, got 'osrci"):
+        make("osrci", 6, ROWS)
 
 
 # Models of timm.

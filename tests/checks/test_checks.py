@@ -89,7 +89,7 @@ CASES = {  # code: evidence, status, words
         ),
     ],
     "OSR004": [
-        ({"headline": "f_score"}, LACKING, "no scores with both"),
+        ({"headline": "f_score"}, LACKING, "no scores given"),
         ({"scores": TEST.take(~TEST.is_unknown)}, LACKING, "no scores with both"),
         ({"scores": scores(400, 100)}, LACKING, "4 known samples per unknown"),
         *of(
@@ -118,7 +118,7 @@ CASES = {  # code: evidence, status, words
     "OSR006": [
         *of(
             "calibration",
-            (TEST, FOUND, "samples of the calibra"),
+            (TEST, FOUND, "chosen on test samples"),
             (MIXED, FOUND),
             (TEST.take(np.arange(400)[::-1]), FOUND),
             (OTHER, PASSED, "1 test sets"),
@@ -142,8 +142,8 @@ CASES = {  # code: evidence, status, words
             ({"value": 0.5, "method": "oracle OSA"}, FOUND, "oracle OSA"),
             (float(TEST.known[7]), FOUND, "is the score of one test"),
             (0.5, LACKING, "give calibration"),
-            (LEAKY, FOUND, "fingerprint"),
-            (LEAKY.to_dict(), FOUND, "fingerprint"),
+            (LEAKY, FOUND, "chosen on test samples"),
+            (LEAKY.to_dict(), FOUND),
             (thresholds.at_fpr(MIXED, 0.1), FOUND),
             scores=TEST,
         ),
@@ -188,7 +188,7 @@ CASES = {  # code: evidence, status, words
         ({}, LACKING, "nothing to compare"),
         *of(
             "protocols",
-            ([protocols.published("svhn", i) for i in range(5)], FOUND, "1 of 5 proto"),
+            ([protocols.published("svhn", i) for i in range(5)], FOUND, "the same"),
         ),
         *of(
             "parts",
@@ -203,7 +203,7 @@ CASES = {  # code: evidence, status, words
         ),
     ],
     "OSR011": [
-        ({}, LACKING, "give tuned_on"),
+        ({}, LACKING, "no tuned_on"),
         *of(
             "tuned_on",
             *((["validation", one], FOUND, one.split()[-1]) for one in LEAKS),

@@ -122,7 +122,7 @@ OPENAUC = {"claim": 0.1, "headline": "openauc"}
 @pytest.mark.parametrize(
     ("study", "why"),
     [
-        ({}, "no difference claimed"),
+        ({}, "no claim given"),
         ({"claim": 0.1}, "names no metric"),
         (AUROC, "of two of the methods, got a study of nothing"),
         (OPENAUC | {"results": results(a=[0.5], b=[0.6])}, "of several runs"),

@@ -14,9 +14,14 @@ from openset.thresholds import Fingerprint, Threshold
 
 T = TypeVar("T")
 
-TUNED_ON: tuple[str, ...] = ("defaults", "published", "n_known", "train", "validation")
-TUNED_ON += ("negative", "surrogate", "openness", "test", "test unknowns")
-"""What hyper-parameters may have been chosen on; OSR011 reports the last three."""
+TUNED_ON: Mapping[str, str] = {
+    **dict.fromkeys(("defaults", "published", "n_known", "train", "validation"), ""),
+    **dict.fromkeys(("negative", "surrogate"), ""),
+    "openness": "the openness, which is only known from the test set",
+    "test": "the test data",
+    "test unknowns": "the unknowns of the test set",
+}
+"""What hyper-parameters may have been chosen on; with the leak, if it is one."""
 
 ONLY = "scores"  # the name of scores that were given without one
 
@@ -46,26 +51,33 @@ class Chosen(NamedTuple):
     fingerprint: Fingerprint | None = None
 
     @classmethod
-    def read(cls, given: Any) -> "Chosen":
+    def read(cls, name: str, given: Any) -> "Chosen":
         """Read a number, a `Threshold`, or the record of one."""
         if isinstance(given, Chosen | Threshold):
             return cls(given.value, given.method, given.fingerprint)
         record = given if isinstance(given, Mapping) else {"value": given}
-        value, mark = record["value"], record.get("fingerprint")
+        value, mark = record.get("value"), record.get("fingerprint")
         value = float(value) if value in ("inf", "-inf") else value  # JSON has none
         return cls(
-            _check.threshold("checks.run: thresholds", value),
+            _check.threshold(f"checks.run: of {name!r}", value),
             record.get("method", ""),
             None if mark is None else Fingerprint.from_dict(mark),
         )
 
 
+class Set(NamedTuple):
+    """Test scores, and the calibration scores and threshold that belong to them."""
+
+    scores: Scores
+    calibration: Scores | None
+    threshold: Chosen | None
+
+
 class Evidence:
     """What is known about an evaluation; see :func:`run` for the parameters.
 
-    Scores, calibration scores and thresholds are by name, such as that of the detector;
-    calibration scores or a threshold named `ONLY` are those of all. Of `n_left_out`
-    sets of scores nothing was read.
+    Its sets of scores are by name, such as that of the detector; calibration scores or
+    a threshold named `ONLY` are those of all. Of `n_left_out` sets nothing was read.
     """
 
     def __init__(
@@ -82,38 +94,35 @@ class Evidence:
         tuned_on: str | Sequence[str] = (),
         n_left_out: int = 0,
     ) -> None:
-        self.scores: Mapping[str, Scores] = named(scores)
-        self.calibration: Mapping[str, Scores] = named(calibration)
-        for one in (*self.scores.values(), *self.calibration.values()):
+        self.scores, chosen_on = named(scores), named(calibration)
+        for one in (*self.scores.values(), *chosen_on.values()):
             need_scores("checks.run", one)
-        self.thresholds = {n: Chosen.read(one) for n, one in named(thresholds).items()}
+        self.thresholds = {
+            n: Chosen.read(n, one) for n, one in named(thresholds).items()
+        }
+        self.sets = {
+            name: Set(one, _of(chosen_on, name), _of(self.thresholds, name))
+            for name, one in self.scores.items()
+        }
         self.results = Results(results)
         protocols = [protocols] if isinstance(protocols, Protocol) else protocols
         self.protocols = tuple(protocols)
-        self.parts = {name: set(map(str, ids)) for name, ids in (parts or {}).items()}
+        self.parts = {n: set(map(str, ids)) for n, ids in dict(parts or {}).items()}
         self.headline, self.n_left_out = headline, n_left_out
-        if not isinstance(claim, Claim | None):
-            claim = Claim(claim)
-        self.claim = claim
+        self.claim = claim if isinstance(claim, Claim | None) else Claim(claim)
         self.tuned_on = (tuned_on,) if isinstance(tuned_on, str) else tuple(tuned_on)
         for origin in self.tuned_on:
-            _check.one_of("checks.run", "tuned_on", origin, TUNED_ON)
+            _check.one_of("checks.run", "tuned_on", origin, list(TUNED_ON))
 
     @property
-    def reported(self) -> tuple[str, ...]:
-        """Names of all metrics the study reports, the headline first."""
+    def metrics(self) -> list[Metric]:
+        """Rows of all metrics the study reports, as far as they are in our table."""
         names = [self.headline, "" if self.claim is None else self.claim.metric]
         names += [row.metric for row in self.results]
-        return tuple(dict.fromkeys(filter(None, names)))
-
-    @property
-    def metrics(self) -> tuple[Metric, ...]:
-        """Rows of the reported metrics, as far as they are in our table."""
-        return tuple(filter(None, map(row_of, self.reported)))
+        return [row for row in map(row_of, dict.fromkeys(names)) if row is not None]
 
 
-def belonging(table: Mapping[str, T], name: str) -> T | None:
-    """Return the entry that belongs to the test scores of this name."""
+def _of(table: Mapping[str, T], name: str) -> T | None:
     return table[ONLY] if set(table) == {ONLY} else table.get(name)
 
 

@@ -1,12 +1,19 @@
-"""`Finding`: the result of one check; `check`: lists a function as one."""
+"""`Finding`: the result of one check; `check`: makes a function one."""
 
+import tomllib
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
 from openset.checks.evidence import Evidence
 
 Status = Literal["passed", "finding", "not applicable"]
+
+Seen: TypeAlias = tuple[Status, str]
+"""What a check returns: its status, and what it saw or what it lacks."""
+
+Look: TypeAlias = Callable[[Evidence], Seen]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,12 +25,12 @@ class Finding:
     a problem. `link` is the page that explains the check.
     """
 
-    code: str = ""
-    title: str = ""
+    code: str
+    title: str
     status: Status
     message: str
-    remedy: str = ""
-    link: str = ""
+    remedy: str
+    link: str
 
     @property
     def is_finding(self) -> bool:
@@ -35,43 +42,15 @@ class Finding:
         return asdict(self)
 
 
-def passed(message: str) -> Finding:
-    """Return a passed check: what was seen."""
-    return Finding(status="passed", message=message)
+_ABOUT = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))
+_CHECKS: dict[str, Look] = {}
 
 
-def found(message: str, remedy: str) -> Finding:
-    """Return a finding: what is wrong, and what to do about it."""
-    return Finding(status="finding", message=message, remedy=remedy)
-
-
-def not_applicable(message: str) -> Finding:
-    """Return a check that could not run, with what it needs."""
-    return Finding(status="not applicable", message=message)
-
-
-Look: TypeAlias = Callable[[Evidence], Finding]
-
-
-class Check(NamedTuple):
-    """A check. If it `reads_scores`, it sees only some sets of a large study."""
-
-    title: str
-    look: Look
-    reads_scores: bool
-
-
-CHECKS: dict[str, Check] = {}
-"""All checks by code."""
-
-
-def check(
-    code: str, title: str, *, reads_scores: bool = False
-) -> Callable[[Look], Look]:
-    """Put a function on the list of checks."""
+def check(code: str) -> Callable[[Look], Look]:
+    """Make a function the check of this code in ``checks.toml``."""
 
     def listed(look: Look) -> Look:
-        CHECKS[code] = Check(title, look, reads_scores)
+        _CHECKS[code] = look
         return look
 
     return listed
@@ -80,12 +59,23 @@ def check(
 def findings(study: Evidence) -> list[Finding]:
     """Make all checks, in the order of their codes."""
     made = []
-    for code, (title, look, reads_scores) in sorted(CHECKS.items()):
-        one = look(study)
-        if reads_scores and study.n_left_out and one.status == "passed":
+    for code, about in _ABOUT.items():
+        needs = about.get("needs", "")
+        status: Status = "not applicable"
+        if needs and not getattr(study, needs):
+            message = f"no {needs} given"
+        else:
+            status, message = _CHECKS[code](study)
+        if study.n_left_out and status == "passed" and "reads_scores" in about:
             n = len(study.scores)
-            part = f"(a sample: {n:,} of {n + study.n_left_out:,} sets of scores)"
-            one = replace(one, message=f"{one.message} {part}")
-        link = f"docs/checks.md#{code.lower()}"
-        made.append(replace(one, code=code, title=title, link=link))
+            message += f" (a sample: {n:,} of {n + study.n_left_out:,} sets of scores)"
+        finding = Finding(
+            code=code,
+            title=about["title"],
+            status=status,
+            message=message,
+            remedy=about["remedy"] if status == "finding" else "",
+            link=f"docs/checks.md#{code.lower()}",
+        )
+        made.append(finding)
     return made

@@ -1,7 +1,6 @@
 """Reads a study folder: scores, thresholds, results, protocols, study.json."""
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,6 @@ from openset.scores import Scores
 
 LIMIT = 200
 """Number of sets of scores the checks read at most."""
-
-_SAID = ("name", "headline", "thresholds", "claim", "tuned_on", "metrics")
-_fail = partial(_check.fail, "checks.run_folder", error=ArtefactError)
 
 
 def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
@@ -33,12 +29,14 @@ def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
     if not folder.is_dir():
         msg = f"checks.run_folder: no such folder: {folder}"
         raise FileNotFoundError(msg)
-    said, parts = (_json(folder / name) for name in ("study.json", "parts.json"))
-    are_tables = isinstance(said, dict) and isinstance(parts, dict)
-    strange = sorted({*said} - {*_SAID}) if are_tables else ["no table"]
-    if strange:
-        rule = f"a study, whose study.json holds {', '.join(_SAID)}, parts.json parts"
-        _fail(str(folder), rule, ", ".join(strange))
+    try:
+        return Evidence(**_content(folder, limit))
+    except (KeyError, TypeError, ValueError) as error:
+        msg = f"checks.run_folder: {folder}: {error}"
+        raise ArtefactError(msg) from error
+
+
+def _content(folder: Path, limit: int | None) -> dict[str, Any]:
     cells = read_cells(folder) if (folder / "cells").is_dir() else []
     labels = {cell.id: repr(cell) for cell in cells}
     tests, calibration = (_paths(folder / name) for name in ("scores", "calibration"))
@@ -46,34 +44,32 @@ def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
         tests = {name: path for name, path in tests.items() if name in labels}
     step = 1 if limit is None else -(-len(tests) // limit)  # rounded up
     read = {name: tests[name] for name in list(tests)[:: max(step, 1)]}
-    left_out = tests.keys() - read.keys() - {ONLY}
-    chosen_on = {n: path for n, path in calibration.items() if n not in left_out}
+    for name in tests.keys() - read.keys() - {ONLY}:
+        calibration.pop(name, None)
+    said = dict(_json(folder / "study.json"))
+    thresholds = _thresholds(folder, said.pop("thresholds", None), cells)
     by_id: dict[str, dict[str, Any]] = {
         "scores": {name: Scores.load(path) for name, path in read.items()},
-        "calibration": {name: Scores.load(path) for name, path in chosen_on.items()},
-        "thresholds": _thresholds(folder, said.get("thresholds"), cells),
+        "calibration": {name: Scores.load(path) for name, path in calibration.items()},
+        "thresholds": thresholds,
     }
     content: dict[str, Any] = {
         kind: {labels.get(name, name): one for name, one in of.items()}
         for kind, of in by_id.items()
     }
-    content |= {"protocols": _protocols(folder), "parts": parts}
+    content |= {"protocols": _protocols(folder), "parts": _json(folder / "parts.json")}
     if cells:  # the table beside them may be older
         content["results"] = results(folder)
     elif (folder / "results.csv").exists():
         content["results"] = Results.load(folder / "results.csv")
-    # A title, and what to call metrics, are for readers; there is nothing to check.
-    facts = {key: said[key] for key in ("headline", "claim", "tuned_on") if key in said}
-    if not (facts or any(content.values())):
+    if not (said or any(content.values())):
         rule = "a study (see help(openset.checks.run_folder) for its files)"
-        _fail(str(folder), rule, "a folder with none of them")
-    try:
-        if isinstance(facts.get("claim"), dict):
-            facts["claim"] = Claim(**facts["claim"])
-        return Evidence(**content, **facts, n_left_out=len(tests) - len(read))
-    except (TypeError, ValueError) as error:
-        msg = f"checks.run_folder: {folder}: {error}"
-        raise ArtefactError(msg) from error
+        _check.fail("checks.run_folder", str(folder), rule, "none of its files")
+    # A title, and what to call metrics, are for readers; there is nothing to check.
+    said = {key: one for key, one in said.items() if key not in {"name", "metrics"}}
+    if isinstance(said.get("claim"), dict):
+        said["claim"] = Claim(**said["claim"])
+    return said | content | {"n_left_out": len(tests) - len(read)}
 
 
 def _paths(folder: Path) -> dict[str, Path]:
@@ -93,21 +89,15 @@ def _thresholds(folder: Path, said: Any, cells: list[Cell]) -> dict[str, Chosen]
     given = [*named(said).items()]
     given += [(one.id, one.threshold) for one in cells if one.threshold is not None]
     given += [(path.stem, _json(path)) for path in folder.glob("thresholds/*.json")]
-    manifests = [
-        (path.parent.name, path) for path in folder.glob("rejectors/*/manifest.json")
-    ]
-    manifests += [(ONLY, path) for path in folder.glob("rejector/manifest.json")]
-    given += [(name, _json(path).get("threshold")) for name, path in manifests]
+    for path in folder.glob("rejector*/**/manifest.json"):
+        is_only = path.parent == folder / "rejector"
+        given.append((ONLY if is_only else path.parent.name, _json(path)["threshold"]))
     found: dict[str, Chosen] = {}
     for name, one in given:
-        try:
-            chosen = Chosen.read(one)
-        except (KeyError, TypeError, ValueError) as error:
-            rule = "that of a file or number"
-            _fail(f"{folder}: threshold {name!r}", rule, repr(error))
+        chosen = Chosen.read(name, one)
         if (first := found.get(name, chosen).value) != chosen.value:
             rule, got = f"one threshold of {name!r}", f"{first} and {chosen.value}"
-            _fail(str(folder), rule, got)
+            _check.fail("checks.run_folder", "thresholds", rule, got)
         found[name] = chosen
     return found
 

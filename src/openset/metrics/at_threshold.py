@@ -14,17 +14,11 @@ from openset.metrics.counts import (
     ratio,
     weight_of,
 )
-from openset.metrics.registry import Rate, best, metric, variant
+from openset.metrics.registry import Rate, metric
 from openset.scores import Scores
 
 
-@metric(
-    "Correct classification (CCR)",
-    short="CCR",
-    needs=("known",),
-    kind="threshold",
-    share_of="known",
-)
+@metric
 def ccr(scores: Scores, threshold: float) -> float:
     r"""Correct classification rate: known samples accepted and classified correctly.
 
@@ -44,13 +38,7 @@ def ccr(scores: Scores, threshold: float) -> float:
     return c.n_hits / c.n_known
 
 
-@metric(
-    "Unknown rejection rate (URR)",
-    short="URR",
-    needs=("unknown",),
-    kind="threshold",
-    share_of="unknown",
-)
+@metric
 def urr(scores: Scores, threshold: float) -> float:
     r"""Unknown rejection rate: unknown samples that score below the threshold.
 
@@ -69,12 +57,7 @@ def urr(scores: Scores, threshold: float) -> float:
     return c.rejected_unknown / c.n_unknown
 
 
-@metric(
-    "Open-set accuracy (OSA, α = 0.5)",
-    short="OSA (α = 0.5)",
-    kind="threshold",
-    aliases=("open_set_accuracy",),
-)
+@metric
 def osa(scores: Scores, threshold: float, *, alpha: Alpha = ALPHA) -> float:
     r"""Open-set accuracy: weighted mean of the rates :func:`ccr` and :func:`urr`.
 
@@ -109,12 +92,7 @@ def osa(scores: Scores, threshold: float, *, alpha: Alpha = ALPHA) -> float:
     return float(weight) * hits + float(1 - weight) * rejected
 
 
-@metric(
-    "Open-set F, macro",
-    short="F",
-    kind="threshold",
-    aliases=("f", "f1", "f1_score", "f_measure", "fscore", "macro_f1"),
-)
+@metric
 def f_score(
     scores: Scores,
     threshold: float,
@@ -158,15 +136,7 @@ def f_score(
     return ratio(2 * precision * recall, precision + recall)
 
 
-for _average, _label, _short, _aliases in (
-    ("micro", "Open-set F, micro", "F, micro", ("micro_f1",)),
-    ("macro_f", "Open-set F, mean of the classes", "F, mean of classes", ()),
-):
-    _key = f"f_score_{_average}"
-    variant("f_score", _key, _label, _short, aliases=_aliases, average=_average)
-
-
-@metric("Youden's index", short="Youden", kind="threshold", bounds=(-1.0, 1.0))
+@metric
 def youden(
     scores: Scores, threshold: float, *, kind: Literal["classes", "binary"] = "classes"
 ) -> float:
@@ -201,10 +171,7 @@ def youden(
     return recall + ratio(negatives - c.false, negatives).mean(axis=-1) - 1
 
 
-variant("youden", "youden_binary", "Youden, known/unknown", kind="binary")
-
-
-@metric("Normalized accuracy", short="normalized accuracy", kind="threshold")
+@metric
 def normalized_accuracy(
     scores: Scores,
     threshold: float,
@@ -245,10 +212,6 @@ def normalized_accuracy(
     return balance * on_known + (1 - balance) * ratio(c.rejected_unknown, whole)
 
 
-_key, _label = "normalized_accuracy_recall", "Normalized accuracy, recall"
-variant("normalized_accuracy", _key, _label, "normalized acc., recall", aus="recall")
-
-
 @dataclass(frozen=True, eq=False)
 class Confusion:
     """Counts, true class by row and decision by column; the last of each is unknown."""
@@ -257,7 +220,7 @@ class Confusion:
     classes: NDArray[np.int64]
 
 
-@metric("Confusion matrix", kind="curve", needs=())
+@metric
 def confusion(scores: Scores, threshold: float) -> Confusion:
     r"""Return the counts of decisions at a threshold, by true class.
 
@@ -278,6 +241,3 @@ def confusion(scores: Scores, threshold: float) -> Confusion:
     decided = np.where(scores.known >= threshold, predicted, size - 1)
     counts = np.bincount(label * size + decided, minlength=size * size)
     return Confusion(counts.reshape(size, size), scores.classes)
-
-
-best("osa", "f_score", "f_score_micro", "youden", "normalized_accuracy")

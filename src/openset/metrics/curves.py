@@ -57,7 +57,7 @@ class OSCRCurve(Curve):
         return float(np.diff(self.fpr) @ (self.ccr[1:] + self.ccr[:-1]) / 2)
 
 
-@metric("OSCR curve", kind="curve")
+@metric
 def oscr_curve(scores: Scores) -> OSCRCurve:
     r"""Correct classification rate against false positive rate, at every threshold.
 
@@ -92,7 +92,7 @@ class OSACurve(Curve):
     alpha: float
 
 
-@metric("Open-set accuracy over all thresholds", kind="curve")
+@metric
 def osa_curve(scores: Scores, *, alpha: Alpha = ALPHA) -> OSACurve:
     r"""Open-set accuracy at every threshold: plot `osa` over `urr`.
 
@@ -170,12 +170,7 @@ def optimum(c: RankingCounts, *, alpha: Alpha | Fraction = ALPHA) -> Optimum:
     )
 
 
-@metric(
-    "Operational open-set accuracy (OOSA, α = 0.5)",
-    short="OOSA (α = 0.5)",
-    kind="operational",
-    takes_counts=False,
-)
+@metric
 def oosa(scores: Scores, calibration: Scores, *, alpha: Alpha = ALPHA) -> float:
     r"""Operational open-set accuracy: threshold from calibration, value on test data.
 

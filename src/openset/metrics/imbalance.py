@@ -11,14 +11,12 @@ from typing import Literal
 import numpy as np
 
 from openset.metrics.counts import class_counts, ratio
-from openset.metrics.registry import best, metric, variant
+from openset.metrics.registry import metric
 from openset.metrics.sums import Numbers
 from openset.scores import Scores
 
 
-@metric(
-    "Inner score", short="Inner", aliases=("inner",), needs=("known",), kind="closed"
-)
+@metric
 def inner_score(scores: Scores) -> float:
     r"""Inner score: classification of the known samples, without rejection.
 
@@ -40,7 +38,7 @@ def inner_score(scores: Scores) -> float:
     return _mean_recall(c.closed_hits, c.support)
 
 
-@metric("Outer score", short="Outer", aliases=("outer",), kind="threshold")
+@metric
 def outer_score(scores: Scores, threshold: float) -> float:
     r"""Outer score: known against unknown, ignoring classes.
 
@@ -62,13 +60,7 @@ def outer_score(scores: Scores, threshold: float) -> float:
     return (tpr + urr) / 2
 
 
-@metric(
-    "Halfpoint score",
-    short="Halfpoint",
-    aliases=("halfpoint",),
-    needs=("known",),
-    kind="threshold",
-)
+@metric
 def halfpoint_score(
     scores: Scores, threshold: float, *, absent: Literal["skip", "zero"] = "skip"
 ) -> float:
@@ -107,13 +99,7 @@ def halfpoint_score(
     return _mean_recall(c.hits, c.support, more=int(absent == "zero"))
 
 
-@metric(
-    "Overall score",
-    short="Overall",
-    aliases=("overall",),
-    needs=("known",),
-    kind="threshold",
-)
+@metric
 def overall_score(scores: Scores, threshold: float) -> float:
     r"""Overall score: over the known classes, with "unknown" as one more class.
 
@@ -144,25 +130,7 @@ def _mean_recall(hits: Numbers, support: Numbers, *, more: int = 0) -> Numbers:
     return ratio(recall.sum(axis=-1), (support > 0).sum(axis=-1) + more)
 
 
-variant(
-    "halfpoint_score",
-    "halfpoint_k_plus_1",
-    "Halfpoint score, mean over K + 1 classes",
-    "Halfpoint, K + 1",
-    aliases=("halfpoint_paper",),
-    absent="zero",
-)
-best("halfpoint_score", "overall_score")
-
-
-@metric(
-    "Known samples per unknown sample",
-    short="known per unknown",
-    kind="data",
-    better="neither",
-    bounds=None,
-    takes_counts=False,
-)
+@metric
 def imbalance_ratio(scores: Scores) -> float:
     r"""Return the number of known samples per unknown sample.
 

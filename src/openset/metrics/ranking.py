@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from openset import _check
 from openset.metrics.counts import RankingCounts, ranking_counts
-from openset.metrics.registry import PositiveRate, Rate, metric, variant
+from openset.metrics.registry import PositiveRate, Rate, metric
 from openset.metrics.sums import Numbers, blocks, dot
 from openset.scores import Scores
 
@@ -17,14 +17,7 @@ Ties = Literal["half", "strict", "optimistic"]
 _CREDIT = {"strict": 0.0, "half": 0.5, "optimistic": 1.0}
 
 
-@metric(
-    "Accuracy",
-    short="accuracy",
-    kind="closed",
-    needs=("known",),
-    share_of="known",
-    aliases=("acc",),
-)
+@metric
 def accuracy(scores: Scores) -> float:
     r"""Share of known samples that are classified correctly, without rejection.
 
@@ -40,11 +33,7 @@ def accuracy(scores: Scores) -> float:
     return scores.closed_hits.sum(axis=-1) / scores.n_known
 
 
-def _auroc_variance(counts: RankingCounts) -> float:
-    return counts.sums.known.variance(counts.n_known, counts.n_unknown)
-
-
-@metric("AUROC", variance=_auroc_variance, aliases=("auc", "roc_auc"))
+@metric
 def auroc(scores: Scores) -> float:
     r"""Share of (known, unknown) pairs in which the known sample scores higher.
 
@@ -63,11 +52,7 @@ def auroc(scores: Scores) -> float:
     return c.sums.known.mean(c.n_known * c.n_unknown)
 
 
-def _openauc_variance(counts: RankingCounts) -> float:
-    return counts.sums.correct.variance(counts.n_known, counts.n_unknown)
-
-
-@metric("OpenAUC", variance=_openauc_variance, aliases=("oscr", "auoscr", "open_auc"))
+@metric
 def openauc(scores: Scores, *, ties: Ties = "half") -> float:
     r"""Share of pairs whose known sample is classified correctly and ranked first.
 
@@ -104,11 +89,7 @@ def openauc(scores: Scores, *, ties: Ties = "half") -> float:
     return c.sums.correct.mean(c.n_known * c.n_unknown, _CREDIT[ties])
 
 
-for _ties, _credit in (("strict", "lost"), ("optimistic", "won")):
-    variant("openauc", f"openauc_{_ties}", f"OpenAUC, ties {_credit}", ties=_ties)
-
-
-@metric("partial OpenAUC, FPR ≤ 0.1", short="partial OpenAUC", params={"max_fpr": 0.1})
+@metric
 def partial_openauc(scores: Scores, max_fpr: PositiveRate = 0.1) -> float:
     r"""Mean height of the OSCR curve where few unknowns are accepted, FPR ≤ β.
 
@@ -146,12 +127,7 @@ def partial_openauc(scores: Scores, max_fpr: PositiveRate = 0.1) -> float:
     return area / (c.n_known * c.n_unknown) / float(max_fpr)
 
 
-@metric(
-    "FPR95, known positive",
-    short="FPR95",
-    better="lower",
-    aliases=("fpr95", "fpr_95", "fpr_at_95_tpr", "fpr_at_tpr95", "fpr95tpr"),
-)
+@metric
 def fpr_at_tpr(
     scores: Scores, tpr: PositiveRate = 0.95, *, positive: Side = "known"
 ) -> float:
@@ -180,11 +156,7 @@ def fpr_at_tpr(
     return false / n_negative
 
 
-_label = "FPR95, unknown positive"
-variant("fpr_at_tpr", "fpr_at_tpr_unknown", _label, positive="unknown")
-
-
-@metric("Detection error at 95 % TPR", short="error at 95 % TPR", better="lower")
+@metric
 def error_at_tpr(
     scores: Scores,
     tpr: PositiveRate = 0.95,
@@ -214,16 +186,6 @@ def error_at_tpr(
     if average == "balanced":
         return (1 - found / n_positive) / 2 + false / n_negative / 2
     return (n_positive - found + false) / (n_positive + n_negative)
-
-
-variant(
-    "error_at_tpr",
-    "error_at_tpr_unknown_pooled",
-    "Error at 95 % TPR, unknown positive, pooled",
-    "error, unknown, pooled",
-    positive="unknown",
-    average="pooled",
-)
 
 
 def _at_rate(
@@ -256,7 +218,7 @@ def pick(counts: NDArray[Any], at: NDArray[np.intp]) -> Numbers:
     return np.asarray(taken, dtype=np.float64)
 
 
-@metric("CCR at FPR 0.1", short="CCR@0.1", key="ccr_at_fpr_0.1", params={"fpr": 0.1})
+@metric
 def ccr_at_fpr(scores: Scores, fpr: Rate = 0.1) -> float:
     r"""Largest correct classification rate with a false positive rate of at most `fpr`.
 
@@ -276,12 +238,7 @@ def ccr_at_fpr(scores: Scores, fpr: Rate = 0.1) -> float:
     return pick(c.correct, at) / c.n_known
 
 
-for _fpr in (0.01, 0.001):
-    _key, _label = f"ccr_at_fpr_{_fpr:g}", f"CCR at FPR {_fpr:g}"
-    variant("ccr_at_fpr_0.1", _key, _label, f"CCR@{_fpr:g}", fpr=_fpr)
-
-
-@metric("AUPR, known positive", short="AUPR")
+@metric
 def aupr(
     scores: Scores,
     *,
@@ -321,10 +278,7 @@ def aupr(
     return area / (c.n_known if positive == "known" else c.n_unknown)
 
 
-variant("aupr", "aupr_unknown", "AUPR, unknown positive", positive="unknown")
-
-
-@metric("Accuracy · AUROC", short="accuracy · AUROC")
+@metric
 def acc_times_auroc(scores: Scores) -> float:
     r"""Closed-set accuracy times AUROC.
 
@@ -342,7 +296,7 @@ def acc_times_auroc(scores: Scores) -> float:
     return c.accuracy * c.sums.known.mean(c.n_known * c.n_unknown)
 
 
-@metric("Accuracy + AUROC", short="accuracy + AUROC", bounds=(0.0, 2.0))
+@metric
 def acc_plus_auroc(scores: Scores) -> float:
     r"""Closed-set accuracy plus AUROC, in [0, 2].
 

@@ -6,12 +6,14 @@ by one call, offered as an entry point of the group ``openset.metrics``, or name
 ``package.module:Name``.
 """
 
+import csv
 import inspect
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field, replace
-from functools import wraps
+from functools import partial, wraps
+from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin
 
 import numpy as np
@@ -19,6 +21,7 @@ import numpy as np
 from openset import _check, _plugins
 from openset._types import UndefinedMetricError
 from openset.metrics.counts import Alpha, ClassCounts, RankingCounts, weight_of
+from openset.metrics.sums import Pairs
 from openset.scores import Scores, need_scores
 
 Kind = Literal[
@@ -41,16 +44,13 @@ SECTIONS: Mapping[Kind, str] = {
 }
 """Headings of tables, in their order; a curve is not a number and has none."""
 
-_ORDER = """
-    openauc auroc accuracy oosa osa ccr urr fpr_at_tpr aupr f_score halfpoint_score
-    overall_score inner_score outer_score ccr_at_fpr_0.1 ccr_at_fpr_0.01
-    partial_openauc ccr_at_fpr_0.001 aupr_unknown fpr_at_tpr_unknown error_at_tpr
-    f_score_micro f_score_macro_f halfpoint_k_plus_1 error_at_tpr_unknown_pooled
-    youden youden_binary normalized_accuracy normalized_accuracy_recall
-    acc_times_auroc acc_plus_auroc openauc_strict openauc_optimistic aurc augrc
-    aurc_known augrc_known scod_risk oaa
+with Path(__file__).with_name("table.csv").open(encoding="utf-8", newline="") as _file:
+    _BUILT_IN = {row["key"]: row for row in csv.DictReader(_file)}
+"""Facts about the metrics of the package, in the order of tables; see `Metric`.
+
+A row of other parameters, or an oracle, shares the function of another one. `needs` are
+the sides that must have samples.
 """
-"""Order of tables; all others come last."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +90,11 @@ class Metric:
         an interval by formula.
     best_of
         For an oracle: the key of the metric whose largest value it is.
+    errors
+        Which errors change it: ``"classification"`` (a wrong class), ``"detection"``
+        (known against unknown) or ``"both"``; empty if that is not known.
+    by_prevalence
+        Whether it changes with the share of unknown samples in the data.
     aliases
         Other names for it, lower case, words joined by underscores.
 
@@ -118,6 +123,8 @@ class Metric:
     variance: Callable[..., float] | None = None
     share_of: Literal["known", "unknown"] | None = None
     best_of: str = ""
+    errors: str = ""
+    by_prevalence: bool = False
     aliases: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -155,45 +162,58 @@ class Metric:
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def metric(
-    label: str, *, needs: tuple[str, ...] = ("known", "unknown"), **facts: Any
-) -> Callable[[F], F]:
-    """Make a function of scores, or of their counts, a metric, and register its row.
+def metric(function: F) -> F:
+    """Make a function of scores, or of their counts, a metric, and register its rows.
 
     Its options are checked by their annotations, and there must be samples of the sides
     it needs.
     """
+    name, signature = function.__name__, inspect.signature(function)
+    rows = [row for row in _BUILT_IN.values() if row["function"] == name]
+    needs, is_curve = rows[0]["needs"].split(), rows[0]["kind"] == "curve"
 
-    def made(function: F) -> F:
-        name, signature = function.__name__, inspect.signature(function)
-        is_curve = facts.get("kind") == "curve"
+    @wraps(function)
+    def checked(scores: Any, *args: Any, **options: Any) -> Any:
+        given = signature.bind(scores, *args, **options).arguments
+        for option, value in given.items():
+            _check_option(name, option, value, signature.parameters[option])
+        if not isinstance(scores, RankingCounts | ClassCounts):
+            need_scores(name, scores)
+            if needs == ["known", "unknown"]:
+                _check.both_sides(name, scores.n_known, scores.n_unknown)
+            elif "known" in needs:
+                _check.some_known(name, scores.n_known)
+            elif needs and not scores.n_unknown:
+                msg = f"{name}: undefined without unknown samples, got 0 unknown"
+                raise UndefinedMetricError(msg)
+        value = function(**given)
+        return value if is_curve or np.ndim(value) else float(value)
 
-        @wraps(function)
-        def checked(scores: Any, *args: Any, **options: Any) -> Any:
-            given = signature.bind(scores, *args, **options).arguments
-            for option, value in given.items():
-                _check_option(name, option, value, signature.parameters[option])
-            if not isinstance(scores, RankingCounts | ClassCounts):
-                need_scores(name, scores)
-                if needs == ("known", "unknown"):
-                    _check.both_sides(name, scores.n_known, scores.n_unknown)
-                elif "known" in needs:
-                    _check.some_known(name, scores.n_known)
-                elif needs and not scores.n_unknown:
-                    msg = f"{name}: undefined without unknown samples, got 0 unknown"
-                    raise UndefinedMetricError(msg)
-            value = function(**given)
-            return value if is_curve or np.ndim(value) else float(value)
+    register(*(_described(checked, row) for row in rows))
+    return checked  # type: ignore[return-value]
 
-        row = {
-            "better": "neither" if is_curve else "higher",
-            "bounds": None if is_curve else (0.0, 1.0),
-            "takes_counts": not is_curve,
-        }
-        register(Metric(checked, label=label, **row | facts))
-        return checked  # type: ignore[return-value]
 
-    return made
+def _described(function: Callable[..., Any], row: Mapping[str, str]) -> Metric:
+    """Return a metric of the package, with the facts about it as text."""
+    plain = ["key", "label", "short", "kind", "better", "best_of", "errors"]
+    facts: dict[str, Any] = {name: row[name] for name in plain}
+    variance = partial(_variance, of=row["pairs"]) if row["pairs"] else None
+    return Metric(
+        function,
+        params=options_of(row["params"]),
+        bounds=tuple(map(float, row["bounds"].split())) or None,  # type: ignore[arg-type]
+        takes_counts=row["kind"] in {"closed", "ranking", "threshold"},
+        variance=variance,
+        share_of=row["share_of"] or None,  # type: ignore[arg-type]
+        by_prevalence=row["by_prevalence"] == "yes",
+        aliases=tuple(row["aliases"].split()),
+        **facts,
+    )
+
+
+def _variance(counts: RankingCounts, of: Literal["known", "correct"]) -> float:
+    pairs: Pairs = getattr(counts.sums, of)
+    return pairs.variance(counts.n_known, counts.n_unknown)
 
 
 def _check_option(
@@ -209,31 +229,6 @@ def _check_option(
     elif get_origin(kind) is Annotated:
         low, high, is_open = kind.__metadata__
         _check.number(caller, name, value, low=low, high=high, open_low=is_open)
-
-
-def variant(
-    of: str,
-    key: str,
-    label: str,
-    short: str = "",
-    *,
-    aliases: tuple[str, ...] = (),
-    **params: Any,
-) -> None:
-    """Register another row of a metric: with other parameters, under its own key."""
-    names: dict[str, Any] = {"key": key, "label": label, "short": short}
-    row = replace(_TABLE[of], params=params, variance=None, aliases=aliases, **names)
-    register(row)
-
-
-def best(*keys: str) -> None:
-    """Register the oracles of metrics: their largest values over all thresholds."""
-    oracle: dict[str, Any] = {"kind": "oracle", "takes_counts": False, "aliases": ()}
-    for key in keys:
-        row = _TABLE[key]
-        oracle |= {"label": f"{row.label}, best", "short": f"best {row.short}"}
-        oracle |= {"key": f"{key}_best", "best_of": key}
-        register(replace(row, variance=None, **oracle))
 
 
 def _accept(caller: str, value: Any) -> Metric:
@@ -279,9 +274,9 @@ def table() -> list[Metric]:
             rows.append(_row(key))
         except (ImportError, TypeError) as error:
             warnings.warn(str(error), RuntimeWarning, stacklevel=2)
-    place = {key: i for i, key in enumerate(_ORDER.split())}
+    place = {key: i for i, key in enumerate(_BUILT_IN)}
     return sorted(
-        rows, key=lambda r: (r.kind == "oracle", place.get(r.best_of or r.key, 99))
+        rows, key=lambda r: (r.kind == "oracle", place.get(r.key, len(place)))
     )
 
 

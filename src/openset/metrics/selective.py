@@ -9,20 +9,14 @@ from openset import _check
 from openset._types import UndefinedMetricError
 from openset.metrics.counts import class_counts, ranking_counts
 from openset.metrics.curves import Curve
-from openset.metrics.registry import Cost, metric, variant
+from openset.metrics.registry import Cost, metric
 from openset.metrics.sums import Floats, Numbers
 from openset.scores import Scores
 
 Over = Literal["all", "known"]
 
 
-@metric(
-    "AURC, unknowns as errors",
-    short="AURC",
-    needs=("known",),
-    better="lower",
-    aliases=("area_under_risk_coverage",),
-)
+@metric
 def aurc(scores: Scores, *, over: Over = "all") -> float:
     r"""Area under the risk-coverage curve: the mean risk of the best k samples.
 
@@ -64,13 +58,7 @@ def aurc(scores: Scores, *, over: Over = "all") -> float:
     return risk / n
 
 
-@metric(
-    "AUGRC, unknowns as errors",
-    short="AUGRC",
-    needs=("known",),
-    better="lower",
-    bounds=(0.0, 0.5),
-)
+@metric
 def augrc(scores: Scores, *, over: Over = "all") -> float:
     r"""Area under the generalized risk-coverage curve: mean share of accepted errors.
 
@@ -120,12 +108,6 @@ def _risks(caller: str, scores: Scores, over: Over) -> tuple[int, Numbers, Numbe
     return c.risks[over]
 
 
-for _name in ("AURC", "AUGRC"):
-    _label = f"{_name} of known samples"
-    _of = _name.lower()
-    variant(_of, f"{_of}_known", _label, f"{_name}, known", over="known")
-
-
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
 class RiskCoverageCurve(Curve):
     """Errors among the accepted samples (`risk`), and accepted errors among all.
@@ -138,7 +120,7 @@ class RiskCoverageCurve(Curve):
     generalized_risk: Floats
 
 
-@metric("Risk-coverage curve", needs=("known",), kind="curve")
+@metric
 def risk_coverage_curve(scores: Scores, *, over: Over = "all") -> RiskCoverageCurve:
     r"""Share of errors among accepted samples, over the share accepted.
 
@@ -188,12 +170,7 @@ def risk_coverage_curve(scores: Scores, *, over: Over = "all") -> RiskCoverageCu
     )
 
 
-@metric(
-    "Outlier-aware accuracy (OAA)",
-    short="OAA",
-    kind="threshold",
-    aliases=("outlier_aware_accuracy",),
-)
+@metric
 def oaa(scores: Scores, threshold: float) -> float:
     r"""Outlier-aware accuracy: correct samples accepted, all others rejected.
 
@@ -233,13 +210,7 @@ def oaa(scores: Scores, threshold: float) -> float:
     return (c.n_hits + wrong_found + c.rejected_unknown) / c.n
 
 
-@metric(
-    "SCOD risk of accepted samples",
-    short="SCOD risk",
-    kind="threshold",
-    better="lower",
-    aliases=("selective_risk",),
-)
+@metric
 def scod_risk(scores: Scores, threshold: float, *, beta: Cost = 1.0) -> float:
     r"""Mean cost of an accepted sample: wrong class 1, unknown β.
 

@@ -1,7 +1,9 @@
 """What calibration data say about a threshold, with coded cautions."""
 
+import tomllib
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -42,6 +44,8 @@ _NAMES = {
 }
 
 Severity: TypeAlias = Literal["error", "warning"]
+
+_TEXTS = tomllib.loads(Path(__file__).with_name("cautions.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -217,43 +221,29 @@ def report(
     """
     need_known("thresholds.report", scores)
     rates = threshold.rates(scores)
-    cautions: list[Caution | None] = [
-        *_collapse(scores, threshold, rates),
-        *_labels(scores, rates),
-    ]
+    cautions = [*_collapse(scores, threshold, rates), *_labels(scores, rates)]
     rows: list[dict[str, Any]] = []
     kinds: list[dict[str, Any]] = []
     new = None
     if scores.n_unknown:
         table = by_group(scores, ALPHA if threshold.alpha is None else threshold.alpha)
-        rows = list(_rows(table, rates, threshold.value))
+        for row, of_group, best in table.rows(rates, threshold.value):
+            osa = of_group.osa(table.alpha)
+            rows.append(row | {"osa": osa, "best": best, "loss": best - osa})
         kinds = [rows[i] for i in table.kinds]
         sizes, urr = zip(*((row["n"], row["urr"]) for row in kinds), strict=True)
         new = new_kind(rates.ccr, rates.n_known, sizes, urr, table.alpha)
         cautions += _of_kinds(table, kinds)
-        cautions.append(_near(scores, near, rates.tpr, table))
+        cautions += _near(scores, near, rates.tpr, table)
     else:
-        message = (
-            "no unknown samples were used, so the share of unknowns that is rejected "
-            "is not known. Give some as surrogate"
-        )
-        cautions.append(Caution("CAL010", message))
-    cautions.append(_few(scores.n_known, kinds))
-    by_code = sorted(filter(None, cautions), key=lambda one: one.code)
+        cautions.append(_caution("CAL010"))
+    cautions += _few(scores.n_known, kinds)
+    by_code = sorted(cautions, key=lambda one: one.code)
     return Report(threshold, rates, tuple(rows), new, tuple(by_code))
 
 
-def _rows(table: ByGroup, rates: Rates, threshold: float) -> Iterator[dict[str, Any]]:
-    for name, of_group, most in table.rows(rates, threshold):
-        osa = of_group.osa(table.alpha)
-        yield {
-            "group": name,
-            "n": of_group.n_unknown,
-            "urr": of_group.urr,
-            "osa": osa,
-            "best": most,
-            "loss": most - osa,
-        }
+def _caution(name: str, severity: Severity = "warning", **facts: Any) -> Caution:
+    return Caution(name[:6], _TEXTS[name].format(**facts), severity)
 
 
 def _collapse(scores: Scores, threshold: Threshold, rates: Rates) -> Iterator[Caution]:
@@ -261,51 +251,33 @@ def _collapse(scores: Scores, threshold: Threshold, rates: Rates) -> Iterator[Ca
     below = float(np.count_nonzero(scores.known < threshold.value) / len(scores))
     if not _EDGE <= below <= 1 - _EDGE:
         end = "lowest" if below < _EDGE else "highest"
-        message = (
-            f"the threshold {threshold.value:.4g} is among the {end} scores: "
-            f"{below:.1%} of the calibration samples score lower"
-        )
-        yield Caution("CAL001", message, severity)
-    if rates.tpr < 1 - _ALMOST:
-        message = f"{1 - rates.tpr:.1%} of the known samples are rejected"
-        yield Caution("CAL002", message, severity)
-    if rates.n_unknown and rates.urr < 1 - _ALMOST:
-        message = f"{1 - rates.urr:.1%} of the unknown samples are accepted"
-        yield Caution("CAL002", message, severity)
+        facts = {"value": threshold.value, "end": end, "below": below}
+        yield _caution("CAL001", severity, **facts)
+    right = [("known", "rejected", rates.tpr)]
+    if rates.n_unknown:
+        right.append(("unknown", "accepted", rates.urr))
+    for side, fate, rate in right:
+        if rate < 1 - _ALMOST:
+            yield _caution("CAL002", severity, side=side, fate=fate, share=1 - rate)
 
 
 def _of_kinds(table: ByGroup, kinds: list[dict[str, Any]]) -> Iterator[Caution]:
     lost = max(row["loss"] for row in kinds)
     if lost > _DISAGREE:
-        message = (
-            "kinds of unknowns need different thresholds: with this one, a kind "
-            f"loses {lost:.1%} of open-set accuracy compared with its best threshold. "
-            "Consider the objective worst_group, or comparing several detectors"
-        )
-        yield Caution("CAL003", message)
+        yield _caution("CAL003", lost=lost)
     names = [row["group"] for row in kinds]
     if all(map(is_synthetic, names)):
         made = ", ".join(name.removeprefix(SYNTHETIC_PREFIX) for name in names)
-        message = (
-            f"the surrogate unknowns are synthetic ({made}), made from known samples: "
-            "real unknowns may be accepted more often"
-        )
-        yield Caution("CAL005", message)
+        yield _caution("CAL005", made=made)
     auroc = float(table.auroc[table.kinds].min())
     if auroc <= _BLIND:
         which = "the unknown samples" if len(kinds) == 1 else "unknowns of a kind"
-        message = (
-            f"{which} score as high as known ones (AUROC {auroc:.2f}): no threshold "
-            "separates them. Is the score higher for known samples? Does the detector "
-            "use what makes these unknowns different? (Synthetic left-out samples have "
-            "the features of known ones)"
-        )
-        yield Caution("CAL012", message)
+        yield _caution("CAL012", which=which, auroc=auroc)
 
 
 def _near(
     scores: Scores, near: Scores | None, tpr: float, table: ByGroup
-) -> Caution | None:
+) -> Iterator[Caution]:
     """Say whether unknowns that resemble the known classes need another threshold.
 
     `near` was scored by detectors fitted without some classes: its scores are compared
@@ -313,13 +285,8 @@ def _near(
     accepted known samples.
     """
     if near is None:
-        message = (
-            "not checked: whether the threshold suits unknowns that resemble your "
-            "classes. The check treats known classes as unknown in turn. It needs "
-            "training outputs (train) of three classes or more, and enough of them "
-            "to fit the detector without some classes"
-        )
-        return Caution("CAL011", message)
+        yield _caution("CAL011_not_checked")
+        return
     counts = ranking_counts(scores)
     share = counts.known / counts.n_known
     known = np.sort(near.known[~near.is_unknown])
@@ -330,39 +297,23 @@ def _near(
     ccr = counts.correct / counts.n_known
     osa = table.alpha * ccr + (1 - table.alpha) * rejected
     lost = float(osa.max() - osa[np.abs(share - tpr).argmin()])
-    if lost <= _NEAR:
-        return None
-    message = (
-        "the threshold may be wrong for unknowns that resemble your classes: "
-        "where known classes are treated as unknown in turn, it loses "
-        f"{lost:.1%} of open-set accuracy against the best threshold for them"
-    )
-    return Caution("CAL011", message)
+    if lost > _NEAR:
+        yield _caution("CAL011", lost=lost)
 
 
-def _few(n_known: int, kinds: list[dict[str, Any]]) -> Caution | None:
-    of_kind = " of {group}" if len(kinds) > 1 else ""
+def _few(n_known: int, kinds: list[dict[str, Any]]) -> Iterator[Caution]:
+    text = "{n} unknown samples" + " of {group}" * (len(kinds) > 1)
     few = [f"{n_known} known samples"] * (n_known < _FEW)
-    text = "{n} unknown samples" + of_kind
     few += [text.format(**row) for row in kinds if row["n"] < _FEW]
-    message = f"few calibration samples: {', '.join(few)}"
-    return Caution("CAL004", message) if few else None
+    if few:
+        yield _caution("CAL004", few=", ".join(few))
 
 
 def _labels(scores: Scores, rates: Rates) -> Iterator[Caution]:
     labels = scores.labels[~scores.is_unknown]
     commonest = np.bincount(labels).max() / scores.n_known
     if commonest < 1 and rates.accuracy < commonest + _CHANCE * (1 - commonest):
-        message = (
-            f"the predicted class is right for only {rates.accuracy:.1%} of the known "
-            f"samples ({commonest:.1%} belong to one class). Do the labels number the "
-            f"classes as the network does, and are they in the order of its outputs?"
-        )
-        yield Caution("CAL007", message)
-    covered = np.unique(labels).size
-    if scores.n_classes is not None and covered < _COVERED * scores.n_classes:
-        message = (
-            f"the known samples are of {covered} of the {scores.n_classes} classes: "
-            "samples of the others may be rejected. Give samples of all classes"
-        )
-        yield Caution("CAL009", message)
+        yield _caution("CAL007", accuracy=rates.accuracy, commonest=commonest)
+    covered, n_classes = np.unique(labels).size, scores.n_classes
+    if n_classes is not None and covered < _COVERED * n_classes:
+        yield _caution("CAL009", covered=covered, n_classes=n_classes)

@@ -7,6 +7,7 @@ are no others.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import hypot, sqrt
+from typing import Any
 
 import numpy as np
 import scipy  # whose parts are imported when first used
@@ -66,10 +67,11 @@ class ByGroup:
 
     def rows(
         self, rates: Rates, threshold: float
-    ) -> Iterator[tuple[str, Rates, float]]:
-        """Yield the name of each group, its rates, and its best open-set accuracy."""
-        best = self.osa.max(axis=1).tolist()
-        return zip(self.names, self.rates(rates, threshold), best, strict=True)
+    ) -> Iterator[tuple[dict[str, Any], Rates, float]]:
+        """Yield a record of each group, its rates, and its best open-set accuracy."""
+        of_groups, best = self.rates(rates, threshold), self.osa.max(axis=1).tolist()
+        for name, one, most in zip(self.names, of_groups, best, strict=True):
+            yield {"group": name, "n": one.n_unknown, "urr": one.urr}, one, most
 
     @property
     def kinds(self) -> list[int]:

@@ -155,15 +155,10 @@ def by_cost(
     1.0
     """
     weight = _weight("by_cost", scores, alpha)
-    costs = {
-        "missed_unknown": missed_unknown,
-        "false_unknown": false_unknown,
-        "confusion": confusion,
-    }
-    for name, one in costs.items():
-        _check.number("thresholds.by_cost", name, one, low=0, high=_MOST_COST)
     # as decimals, as the caller wrote them: 0.1 + 0.2 is exactly 0.3
-    missed, false, wrong = map(_check.fraction, costs.values())
+    missed = _cost("missed_unknown", missed_unknown)
+    false = _cost("false_unknown", false_unknown)
+    wrong = _cost("confusion", confusion)
     c = ranking_counts(scores)
     of_known, of_unknown = weight / c.n_known, (1 - weight) / c.n_unknown
     # What accepting saves: a known sample is no longer rejected, a wrong one confused.
@@ -311,6 +306,11 @@ def _weight(name: str, scores: Scores, alpha: Alpha) -> Fraction:
     return weight_of(caller, alpha, scores.n_known, scores.n_unknown)
 
 
+def _cost(name: str, value: float) -> Fraction:
+    _check.number("thresholds.by_cost", name, value, low=0, high=_MOST_COST)
+    return _check.fraction(value)
+
+
 def _span(values: Floats, first: int, last: int) -> Span:
     """Return the thresholds that accept as many levels as one of these."""
     high, low = np.append(values, -np.inf)[[first, min(last + 1, values.size)]].tolist()
@@ -327,10 +327,9 @@ def _made(  # the same five in each
     return Threshold(
         value=value,
         method=method,
-        target=facts.get("target"),
         n=Count(scores.n_known, scores.n_unknown),
         interval=span,
         rate=rate,
-        alpha=facts.get("alpha"),
         fingerprint=Fingerprint.of(scores),
+        **facts,
     )

@@ -8,7 +8,7 @@ from openset import _check
 from openset.metrics import Interval, Rates, osa_optimum
 from openset.metrics.counts import ALPHA, Alpha, weight_of
 from openset.scores import Scores, need_both_sides
-from openset.thresholds.kinds import by_group
+from openset.thresholds.kinds import ByGroup, by_group
 from openset.thresholds.objectives import osa
 from openset.thresholds.threshold import CONFIDENCE, Threshold, of_osa
 
@@ -96,11 +96,9 @@ def operate(
     """
     caller = "thresholds.operate"
     if calibration is test:
-        remedy = (
-            "A threshold chosen on the test set gives the oracle: metrics.osa_optimum"
-        )
-        rule = "other samples than test"
-        _check.fail(caller, "calibration", rule, "the same object", remedy)
+        rule, got = "other samples than test", "the same object"
+        remedy = "A threshold chosen on the test set gives the oracle: osa_optimum"
+        _check.fail(caller, "calibration", rule, got, remedy)
     need_both_sides(caller, test)
     threshold = calibration
     if not isinstance(threshold, Threshold):
@@ -122,23 +120,15 @@ def operate(
         alpha_test=share,
         ccr=rates.ccr,
         urr=rates.urr,
-        groups=tuple(_of_groups(test, threshold, rates, share, level)),
+        groups=tuple(_of_groups(by_group(test, share), threshold, rates, level)),
     )
 
 
 def _of_groups(
-    test: Scores, threshold: Threshold, rates: Rates, alpha: float, level: float
+    table: ByGroup, threshold: Threshold, rates: Rates, level: float
 ) -> Iterator[dict[str, Any]]:
-    table = by_group(test, alpha)
-    for name, of_group, oracle in table.rows(rates, threshold.value):
-        oosa, interval = of_group.osa(alpha), of_osa(of_group, alpha, level)
-        yield {
-            "group": name,
-            "n": of_group.n_unknown,
-            "urr": of_group.urr,
-            "oosa": oosa,
-            "low": interval.low,
-            "high": interval.high,
-            "oracle": oracle,
-            "gap": max(oracle - oosa, 0.0),
-        }
+    for row, of_group, oracle in table.rows(rates, threshold.value):
+        oosa, interval = of_group.osa(table.alpha), of_osa(of_group, table.alpha, level)
+        ends = {"low": interval.low, "high": interval.high}
+        of_oracle = {"oracle": oracle, "gap": max(oracle - oosa, 0.0)}
+        yield row | {"oosa": oosa} | ends | of_oracle

@@ -107,7 +107,7 @@ class Threshold:
 
     value: float
     method: str
-    target: float | None
+    target: float | None = None
     n: Count
     interval: Span
     rate: Rate

@@ -12,38 +12,13 @@ from openset.metrics.counts import class_counts, ranking_counts
 from openset.metrics.intervals import replicates
 
 # The public names of the design, in its order.
-NAMES = [
-    "accuracy",
-    "auroc",
-    "fpr_at_tpr",
-    "error_at_tpr",
-    "aupr",
-    "oscr_curve",
-    "ccr_at_fpr",
-    "openauc",
-    "partial_openauc",
-    "acc_times_auroc",
-    "acc_plus_auroc",
-    "f_score",
-    "youden",
-    "normalized_accuracy",
-    "inner_score",
-    "outer_score",
-    "halfpoint_score",
-    "overall_score",
-    "ccr",
-    "urr",
-    "osa",
-    "oosa",
-    "osa_curve",
-    "confusion",
-    "imbalance_ratio",
-    "aurc",
-    "augrc",
-    "oaa",
-    "scod_risk",
-    "risk_coverage_curve",
-]
+PUBLIC = """
+    accuracy auroc fpr_at_tpr error_at_tpr aupr oscr_curve ccr_at_fpr openauc
+    partial_openauc acc_times_auroc acc_plus_auroc f_score youden normalized_accuracy
+    inner_score outer_score halfpoint_score overall_score ccr urr osa oosa osa_curve
+    confusion imbalance_ratio aurc augrc oaa scod_risk risk_coverage_curve
+"""
+NAMES = PUBLIC.split()
 THRESHOLD = 0.4
 
 

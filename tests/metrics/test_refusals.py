@@ -13,48 +13,44 @@ KNOWN_ONLY = Scores(labels=[0, 1], predicted=[0, 0], known=[0.3, 0.1])
 UNKNOWN_ONLY = Scores(labels=[-1, -1], predicted=[0, 0], known=[0.3, 0.1])
 GOOD = Scores(labels=[0, 1, -1, -1], predicted=[0, 0, 1, 0], known=[4.0, 3, 2, 1])
 
-NEEDS_BOTH = [
-    "auroc", "fpr_at_tpr", "error_at_tpr", "aupr", "oscr_curve", "ccr_at_fpr",
-    "openauc", "partial_openauc", "acc_times_auroc", "acc_plus_auroc", "f_score",
-    "youden", "normalized_accuracy", "outer_score", "osa", "osa_curve",
-    "imbalance_ratio",
-]  # fmt: skip
-NEEDS_KNOWN = ["accuracy", "inner_score", "halfpoint_score", "overall_score", "ccr"]
+# All others need both sides.
+SIDES = ["known", "unknown"]
+NEEDS = {"ccr": ["known"], "urr": ["unknown"], "confusion": []}
+for one in ("accuracy", "inner_score", "halfpoint_score", "overall_score"):
+    NEEDS[one] = ["known"]
 
 
 def call(name, scores, **options):
     function = metrics.get(name).function
     if "threshold" in inspect.signature(function).parameters:
         options.setdefault("threshold", 0.2)
+    if name == "oosa":
+        options.setdefault("calibration", GOOD.take([1, 0, 2, 3]))
     return function(scores, **options)
 
 
-@pytest.mark.parametrize("name", NEEDS_BOTH)
+@pytest.mark.parametrize("name", metrics.names())
 @pytest.mark.parametrize(
     ("scores", "side"), [(KNOWN_ONLY, "unknown"), (UNKNOWN_ONLY, "known")]
 )
 def test_a_missing_side_makes_the_metric_undefined(name, scores, side):
-    with pytest.raises(UndefinedMetricError, match=f"undefined without {side}") as got:
+    if side not in NEEDS.get(name, SIDES):
         call(name, scores)
-    assert str(got.value).startswith(f"{name}: ")
+        return
+    with pytest.raises(
+        UndefinedMetricError, match=f"^{name}: undefined without {side}"
+    ):
+        call(name, scores)
 
 
-@pytest.mark.parametrize("name", NEEDS_KNOWN)
-def test_without_knowns_the_metric_is_undefined(name):
-    with pytest.raises(UndefinedMetricError, match="undefined without known"):
-        call(name, UNKNOWN_ONLY)
-
-
-def test_urr_needs_unknowns_and_evaluate_needs_both():
-    with pytest.raises(UndefinedMetricError, match="urr: undefined without unknown"):
-        metrics.urr(KNOWN_ONLY, 0.2)
+def test_evaluate_sweep_and_a_calibration_need_both_sides():
     for scores in (KNOWN_ONLY, UNKNOWN_ONLY):
-        with pytest.raises(UndefinedMetricError, match="evaluate: undefined without"):
-            evaluate(scores)
-        with pytest.raises(UndefinedMetricError, match="undefined without"):
-            metrics.oosa(scores, GOOD)
-        with pytest.raises(UndefinedMetricError, match="undefined without"):
-            metrics.sweep(scores)
+        for call_it in (
+            *(evaluate, metrics.sweep),
+            lambda scores: metrics.oosa(GOOD, scores),
+        ):
+            with pytest.raises(UndefinedMetricError, match="undefined without"):
+                call_it(scores)
 
 
 @pytest.mark.parametrize("name", metrics.names())
@@ -84,12 +80,11 @@ def options_of(name):
 )
 def test_every_option_of_every_metric_is_checked(name, option, is_word):
     """Options are words from a list, or rates; a cost may be above 1."""
-    calibration = {"calibration": GOOD.take([1, 0, 2, 3])} if name == "oosa" else {}
     rule = "one of '" if is_word else "a number in"
     numbers = ("x", -0.5, np.nan, True) if option == "beta" else BAD_RATES
     for bad in ("x", None) if is_word else numbers:
         with pytest.raises(ValueError, match=f"^{name}: {option} must be {rule}"):
-            call(name, GOOD, **calibration, **{option: bad})
+            call(name, GOOD, **{option: bad})
 
 
 def test_a_threshold_chosen_on_the_test_set_itself_is_refused():
@@ -103,27 +98,9 @@ def test_one_sample_a_side_has_values_but_no_interval():
     assert set(result.intervals) == {"accuracy"}
 
 
-def test_all_wrong_gives_zero_openauc():
-    result = evaluate(Scores(labels=[0, 0, -1], predicted=[1, 1, 0], known=[3, 2, 1]))
-    assert (result["accuracy"], result["openauc"], result["auroc"]) == (0, 0, 1)
-
-
 def test_an_unknown_entry_of_an_evaluation_lists_the_known_ones():
     with pytest.raises(KeyError, match="must be one of openauc"):
         evaluate(GOOD)["acuracy"]
-
-
-def test_read_only_inputs_survive():
-    arrays = {
-        name: np.array(getattr(GOOD, name)) for name in ("labels", "predicted", "known")
-    }
-    for array in arrays.values():
-        array.flags.writeable = False
-    before = {name: array.copy() for name, array in arrays.items()}
-    evaluate(Scores(**arrays), 2.0, bootstrap=10)
-    metrics.sweep(Scores(**arrays))
-    for name, array in arrays.items():
-        assert np.array_equal(array, before[name])
 
 
 def test_an_accumulator_refuses_nothing_mixes_and_clashes():

@@ -75,15 +75,6 @@ def test_no_order_of_the_known_scores_is_worse_than_the_twins():
 
 
 @given(scores_and_threshold())
-def test_openauc_is_the_area_under_oscr(made):
-    """Proposition 4, by the printed formula: a tied pair counts nothing."""
-    scores, _ = made
-    curve = metrics.oscr_curve(scores)
-    lower_steps = np.diff(curve.fpr) @ curve.ccr[:-1]
-    assert metrics.openauc(scores, ties="strict") == approx(lower_steps, abs=1e-12)
-
-
-@given(scores_and_threshold())
 def test_openauc_bounds_the_unknown_recall_at_every_threshold(made):
     """Proposition 6: recall >= 1 - (1 - OpenAUC) / (share of knowns rejected)."""
     scores, _ = made

@@ -205,40 +205,16 @@ def test_normalized_accuracy_at_a_threshold(aus, made, balance):
 @given(scores())
 def test_sweep_holds_every_metric_at_every_threshold(s):
     table = metrics.sweep(s)
-    functions = {
-        "ccr": metrics.ccr,
-        "urr": metrics.urr,
-        "osa": metrics.osa,
-        "f_score": metrics.f_score,
-        "f_score_macro_f": lambda s, t: metrics.f_score(s, t, average="macro_f"),
-        "f_score_micro": lambda s, t: metrics.f_score(s, t, average="micro"),
-        "youden": metrics.youden,
-        "youden_binary": lambda s, t: metrics.youden(s, t, kind="binary"),
-        "normalized_accuracy": metrics.normalized_accuracy,
-        "normalized_accuracy_recall": (
-            lambda s, t: metrics.normalized_accuracy(s, t, aus="recall")
-        ),
-        "outer_score": metrics.outer_score,
-        "halfpoint_score": metrics.halfpoint_score,
-        "overall_score": metrics.overall_score,
-    }
+    rows = {row.key: row for row in metrics.table()}
     columns = {field.name for field in dataclasses.fields(table)} - {"thresholds"}
-    assert set(functions) == columns <= {row.key for row in metrics.table()}
-    for name, function in functions.items():
+    for name in columns:
         column = getattr(table, name)
         for i, threshold in enumerate(table.thresholds[1:], start=1):
-            assert column[i] == approx(function(s, threshold), abs=1e-11), name
+            exact = rows[name].value(s, threshold)
+            assert column[i] == approx(exact, abs=1e-11), name
         if s.known.max() < np.inf:
-            assert column[0] == approx(function(s, np.inf), abs=1e-11), name
-
-
-@given(scores())
-def test_an_oracle_is_the_largest_over_all_thresholds(s):
-    # With a score of +inf no threshold rejects all; the sweep's first row does.
-    candidates = brute.thresholds(s)
-    for key, average in (("f_score", "macro"), ("f_score_micro", "micro")):
-        best = max(brute.f_score(s, t, average) for t in candidates)
-        assert metrics.get(f"{key}_best").value(s) == approx(best, abs=1e-11)
+            exact = rows[name].value(s, np.inf)
+            assert column[0] == approx(exact, abs=1e-11), name
 
 
 @given(scores(), st.randoms(use_true_random=False))
@@ -272,17 +248,3 @@ def test_accumulator_equals_one_shot_under_any_partition(s, shard_of):
     first, second = evaluate(s), total.compute()
     assert dict(first) == dict(second)
     assert first.intervals == second.intervals
-
-
-@given(scores_and_threshold())
-def test_confusion_counts_every_decision(made):
-    s, threshold = made
-    table = metrics.confusion(s, threshold)
-    names = [*table.classes.tolist(), -1]
-    for i, true in enumerate(names):
-        for j, given_class in enumerate(names):
-            expected = sum(
-                y == true and d == given_class
-                for y, d, _ in brute.decisions(s, threshold)
-            )
-            assert table.matrix[i, j] == expected

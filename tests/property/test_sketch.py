@@ -86,8 +86,10 @@ def test_brackets_of_ranking_metrics_contain_the_exact_value(samples):
 
 
 @settings(max_examples=20, suppress_health_check=FIXTURE)
-@given(SAMPLES, NUMBERS, st.floats(0, 1))
-def test_brackets_at_a_threshold_and_at_the_best_contain_it(samples, threshold, alpha):
+@given(SAMPLES, NUMBERS, st.floats(0, 1), st.sampled_from([0, 0.5, 1, 3]))
+def test_brackets_at_a_threshold_and_at_the_best_contain_it(
+    samples, threshold, alpha, beta
+):
     scores = made(samples)
     found = of(scores)
     best = metrics.osa_optimum(scores, alpha=alpha).value
@@ -96,27 +98,13 @@ def test_brackets_at_a_threshold_and_at_the_best_contain_it(samples, threshold, 
     assert exact in found.bracket("f_score_micro_best")
     for name, params in (
         ("osa", {"alpha": alpha}),
-        ("osa", {}),
-        ("ccr", {}),
-        ("urr", {}),
+        *((name, {}) for name in ("osa", "ccr", "urr", "oaa")),
         ("f_score", {"average": "micro"}),
         ("youden", {"kind": "binary"}),
+        ("scod_risk", {"beta": beta}),
     ):
-        function = getattr(metrics, name)
-        exact = function(scores, threshold, **params)
-        bracket = found.bracket(name, threshold=threshold, **params)
-        assert exact in bracket, (name, exact, bracket)
-
-
-@settings(max_examples=20, suppress_health_check=FIXTURE)
-@given(SAMPLES, NUMBERS, st.sampled_from([0, 0.5, 1, 3]))
-def test_brackets_of_costs_at_a_threshold_contain_them(samples, threshold, beta):
-    scores = made(samples)
-    found = of(scores)
-    for name, params in (("oaa", {}), ("scod_risk", {"beta": beta})):
-        function = getattr(metrics, name)
         try:
-            exact = function(scores, threshold, **params)
+            exact = getattr(metrics, name)(scores, threshold, **params)
         except UndefinedMetricError:  # nothing is accepted
             continue
         bracket = found.bracket(name, threshold=threshold, **params)

@@ -101,20 +101,13 @@ def test_the_rank_is_the_largest_that_keeps_the_promise(n, error_rate):
 
 def test_tied_knowns_are_rejected_together_or_not_at_all():
     scores = knowns([1.0, 2, 2, 2, 5, 6, 7, 8, 9])
+    unknowns = Scores(labels=[-1] * 3, predicted=[0] * 3, known=[0.5, 3.0, 99.0])
+    with_others = Scores.concat([scores, unknowns])  # which do not count
     for rank, low, value in ((1, -np.inf, 1), (2, 1, 2), (4, 1, 2), (5, 2, 5)):
         found = thresholds.conformal(scores, rank / 10)
         assert (found.interval.low, found.value) == (low, value)
+        assert thresholds.conformal(with_others, rank / 10).value == value
         assert found.rate.value == approx(rank / 10)
-
-
-def test_unknowns_do_not_count_for_conformal():
-    scores = Scores(
-        labels=[0] * 19 + [-1] * 5,
-        predicted=[0] * 24,
-        known=[*range(19), -1.0, -2.0, 0.5, 3.5, 99.0],
-    )
-    found = thresholds.conformal(scores, 0.2)
-    assert (found.value, found.interval.low, found.n) == (3.0, 2.0, (19, 5))
 
 
 def test_an_objective_is_named_with_options_or_is_a_function():

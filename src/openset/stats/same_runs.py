@@ -185,31 +185,21 @@ def pair_tests(
         of_a, of_b = (np.array(list(means[name].values())) for name in (a, b))
         spread, n = of_a - of_b, of_a.size
         difference = float(spread.mean())
-        test = PairedTest(
-            a=a,
-            b=b,
-            mean_a=float(of_a.mean()),
-            mean_b=float(of_b.mean()),
-            difference=difference,
-            n=n,
-            over=over,
-        )
         # Equal differences differ by rounding errors only: that is no variance.
         rounding = 4 * np.spacing(max(np.abs(of_a).max(), np.abs(of_b).max()))
         is_constant = bool(np.ptp(spread) <= rounding)
+        facts: dict[str, Any] = {}
         if n > 1 and not (is_constant and abs(difference) > rounding):
             law, error, statistic = scipy.stats.t(n - 1), 0.0, 0.0
             if not is_constant:
                 error = float((spread.var(ddof=1) * (1 / n)) ** 0.5)
                 statistic = difference / error
             half = float(law.ppf((1 + level) / 2) * error)
-            test = replace(
-                test,
-                statistic=statistic,
-                p_value=float(2 * law.sf(abs(statistic))),
-                low=difference - half,
-                high=difference + half,
-            )
+            facts = {"low": difference - half, "high": difference + half}
+            p_value = float(2 * law.sf(abs(statistic)))
+            facts |= {"statistic": statistic, "p_value": p_value}
+        facts |= {"mean_a": float(of_a.mean()), "mean_b": float(of_b.mean())}
+        test = PairedTest(a=a, b=b, difference=difference, n=n, over=over, **facts)
         found.append(test)
     return found
 

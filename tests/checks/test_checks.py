@@ -295,3 +295,13 @@ def test_the_errors_that_metrics_count_are_known(row):
     is_joint = "passed" in look("OSR003", results=reported("auroc", row.key)).status
     if row.key not in {"acc_times_auroc", "acc_plus_auroc"}:  # of two numbers
         assert is_joint == (sees_classes and sees_rejection)
+
+
+def test_metrics_of_others_say_what_they_depend_on(monkeypatch):
+    own = metrics.Metric(
+        len, label="Own", better="higher", errors="both", by_prevalence=True
+    )
+    monkeypatch.setattr(metrics, "get", lambda _: own)
+    assert "reported together: len" in look("OSR003", headline="len").message
+    found = look("OSR004", scores=scores(400, 100), headline="len")
+    assert "and len would differ at another ratio" in found.message

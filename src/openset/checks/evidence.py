@@ -1,8 +1,10 @@
 """`Evidence`: the parts of an evaluation that the checks use."""
 
 import re
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from openset import _check, metrics
@@ -14,13 +16,12 @@ from openset.thresholds import Fingerprint, Threshold
 
 T = TypeVar("T")
 
-TUNED_ON: Mapping[str, str] = {
-    **dict.fromkeys(("defaults", "published", "n_known", "train", "validation"), ""),
-    **dict.fromkeys(("negative", "surrogate"), ""),
-    "openness": "the openness, which is only known from the test set",
-    "test": "the test data",
-    "test unknowns": "the unknowns of the test set",
-}
+ABOUT: Mapping[str, Any] = tomllib.loads(
+    Path(__file__).with_name("checks.toml").read_text("utf-8")
+)
+"""What is said of each check, by its code."""
+
+TUNED_ON: Mapping[str, str] = ABOUT["OSR011"]["origins"]
 """What hyper-parameters may have been chosen on; with the leak, if it is one."""
 
 ONLY = "scores"  # the name of scores that were given without one

@@ -1,12 +1,10 @@
 """`Finding`: the result of one check; `check`: makes a function one."""
 
-import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from openset.checks.evidence import Evidence
+from openset.checks.evidence import ABOUT, Evidence
 
 Status = Literal["passed", "finding", "not applicable"]
 
@@ -42,7 +40,6 @@ class Finding:
         return asdict(self)
 
 
-_ABOUT = tomllib.loads(Path(__file__).with_name("checks.toml").read_text("utf-8"))
 _CHECKS: dict[str, Look] = {}
 
 
@@ -59,7 +56,7 @@ def check(code: str) -> Callable[[Look], Look]:
 def findings(study: Evidence) -> list[Finding]:
     """Make all checks, in the order of their codes."""
     made = []
-    for code, about in _ABOUT.items():
+    for code, about in ABOUT.items():
         needs = about.get("needs", "")
         status: Status = "not applicable"
         if needs and not getattr(study, needs):

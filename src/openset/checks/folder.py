@@ -1,6 +1,7 @@
 """Reads a study folder: scores, thresholds, results, protocols, study.json."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from openset._types import ArtefactError
 from openset.checks.evidence import ONLY, Chosen, Claim, Evidence, named
 from openset.protocols import Protocol, load
 from openset.results import Results
-from openset.runs import Cell, read_cells, results
+from openset.runs import read_cells, results
 from openset.scores import Scores
 
 LIMIT = 200
@@ -39,25 +40,25 @@ def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
 def _content(folder: Path, limit: int | None) -> dict[str, Any]:
     cells = read_cells(folder) if (folder / "cells").is_dir() else []
     labels = {cell.id: repr(cell) for cell in cells}
-    tests, calibration = (_paths(folder / name) for name in ("scores", "calibration"))
+    tests, calibration = (
+        _paths(folder / kind, labels) for kind in ("scores", "calibration")
+    )
     if cells:  # scores without a cell are of one that failed or still runs
-        tests = {name: path for name, path in tests.items() if name in labels}
+        tests = {name: path for name, path in tests.items() if path.stem in labels}
     step = 1 if limit is None else -(-len(tests) // limit)  # rounded up
     read = {name: tests[name] for name in list(tests)[:: max(step, 1)]}
     for name in tests.keys() - read.keys() - {ONLY}:
         calibration.pop(name, None)
     said = dict(_json(folder / "study.json"))
-    thresholds = _thresholds(folder, said.pop("thresholds", None), cells)
-    by_id: dict[str, dict[str, Any]] = {
+    given = [*named(said.pop("thresholds", None)).items()]
+    given += [(one.id, one.threshold) for one in cells if one.threshold is not None]
+    content: dict[str, Any] = {
         "scores": {name: Scores.load(path) for name, path in read.items()},
         "calibration": {name: Scores.load(path) for name, path in calibration.items()},
-        "thresholds": thresholds,
+        "thresholds": _thresholds(folder, given, labels),
+        "protocols": _protocols(folder),
+        "parts": _json(folder / "parts.json"),
     }
-    content: dict[str, Any] = {
-        kind: {labels.get(name, name): one for name, one in of.items()}
-        for kind, of in by_id.items()
-    }
-    content |= {"protocols": _protocols(folder), "parts": _json(folder / "parts.json")}
     if cells:  # the table beside them may be older
         content["results"] = results(folder)
     elif (folder / "results.csv").exists():
@@ -69,31 +70,33 @@ def _content(folder: Path, limit: int | None) -> dict[str, Any]:
     said = {key: one for key, one in said.items() if key not in {"name", "metrics"}}
     if isinstance(said.get("claim"), dict):
         said["claim"] = Claim(**said["claim"])
-    return said | content | {"n_left_out": len(tests) - len(read)}
+    return content | said | {"n_left_out": len(tests) - len(read)}
 
 
-def _paths(folder: Path) -> dict[str, Path]:
-    """Return the files of scores in a folder by name, in the order of their names."""
+def _paths(folder: Path, labels: Mapping[str, str]) -> dict[str, Path]:
+    """Return the files of scores in a folder by name, in the order of their files."""
     files = sorted(folder.glob("*"), key=lambda path: path.name)
     endings = (".npz", ".csv", ".parquet")
-    return {file.stem: file for file in files if file.suffix in endings}
+    return {labels.get(f.stem, f.stem): f for f in files if f.suffix in endings}
 
 
-def _thresholds(folder: Path, said: Any, cells: list[Cell]) -> dict[str, Chosen]:
+def _thresholds(
+    folder: Path, given: list[tuple[str, Any]], labels: Mapping[str, str]
+) -> dict[str, Chosen]:
     """Return the thresholds of a study by name.
 
-    They come from ``study.json`` (numbers or records), ``thresholds/NAME.json``
-    (`Threshold.to_json`), ``rejectors/NAME/`` (`Rejector.save`, ``openset calibrate``),
-    a single folder ``rejector/`` for all scores, and cells. Two of one name must agree.
+    They are `given` in ``study.json`` (numbers or records) and cells, or come from
+    ``thresholds/NAME.json`` (`Threshold.to_json`), ``rejectors/NAME/`` (those of
+    `Rejector.save`) or a single ``rejector/``. Two of one name must agree.
     """
-    given = [*named(said).items()]
-    given += [(one.id, one.threshold) for one in cells if one.threshold is not None]
     given += [(path.stem, _json(path)) for path in folder.glob("thresholds/*.json")]
-    for path in folder.glob("rejector*/**/manifest.json"):
-        is_only = path.parent == folder / "rejector"
-        given.append((ONLY if is_only else path.parent.name, _json(path)["threshold"]))
+    for path in folder.glob("rejectors/*/manifest.json"):
+        given.append((path.parent.name, _json(path)["threshold"]))
+    for path in folder.glob("rejector/manifest.json"):
+        given.append((ONLY, _json(path)["threshold"]))
     found: dict[str, Chosen] = {}
-    for name, one in given:
+    for key, one in given:
+        name = labels.get(key, key)
         chosen = Chosen.read(name, one)
         if (first := found.get(name, chosen).value) != chosen.value:
             rule, got = f"one threshold of {name!r}", f"{first} and {chosen.value}"

@@ -1,11 +1,11 @@
 """OSR001–003, 005, 010, 011: what a study varies, reports and claims."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from openset import _check
 from openset._types import PairingWarning
-from openset.checks.evidence import TUNED_ON, Claim, Evidence, row_of
+from openset.checks.evidence import ABOUT, TUNED_ON, Claim, Evidence, row_of
 from openset.checks.finding import Seen, check
 from openset.metrics import Interval, table
 from openset.results import Results
@@ -15,12 +15,7 @@ from openset.stats.same_runs import names_of, who
 # CCR is the Halfpoint score with accuracy as its base.
 _HALFPOINT = frozenset({"halfpoint_score", "ccr"})
 
-# Not OSA, whose weights are explicit; OSR004 looks at the ratio it is used at.
-_AVOID = {
-    "accuracy": "says nothing about unknown samples",
-    "f_score": "treats known and unknown unequally and depends on their proportions",
-    "normalized_accuracy": "depends on the number of classes",
-}
+_AVOID: Mapping[str, str] = ABOUT["OSR005"]["avoid"]
 
 _LEVEL = 0.95
 _RESAMPLES = 500

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 from openset.checks import Claim
-from openset.results import Result, Results
 from openset.stats import compare, paired_t
 from tests.checks.makers import look, results, scores
+from tests.stats.makers import over
 
 STEADY = results(postmax=[0.80, 0.84, 0.78], msp=[0.70, 0.73, 0.68])
 VALUES = np.array([0.016, 0.0205, 0.0235])
@@ -57,39 +57,24 @@ def test_the_methods_of_the_claim_are_compared():
     assert look("OSR010", results=table, claim=weak).is_finding
 
 
-def over_draws(*, n_draws=5, by="method", spread=0.02, shift=0.1):
-    """Three seeds a draw; the draws differ by far more than the seeds."""
-    rng = np.random.default_rng(1)
-    rows = []
-    for repeat in range(n_draws):
-        of_draw = shift + spread * rng.normal()
-        for seed in range(3):
-            for name, more in (("openauc", of_draw), ("softmax", 0.0)):
-                value = 0.7 + more + 0.001 * rng.normal()
-                who = {by: name} | ({"detector": "msp"} if by != "detector" else {})
-                at = {"repeat": repeat, "seed": seed, "metric": "oscr"}
-                rows.append(Result(value=value, **at, **who))
-    return Results(rows)
-
-
 @pytest.mark.parametrize("by", ["method", "detector", "model"])
-def test_claims_are_checked_for_training_methods_detectors_and_models(by):
-    for claim in (0.02, Claim(0.02, better="openauc", worse="softmax")):
-        found = look("OSR010", results=over_draws(by=by), headline="oscr", claim=claim)
-        assert found.status == "passed", found.message
-        much = replace(claim, difference=0.4) if isinstance(claim, Claim) else 0.4
-        study = {"results": over_draws(by=by), "headline": "oscr", "claim": much}
-        assert look("OSR010", **study).is_finding
+@pytest.mark.parametrize("names", [{}, {"better": "openauc", "worse": "softmax"}])
+def test_claims_are_checked_for_training_methods_detectors_and_models(by, names):
+    table = over(draws=5, seeds=3, gap=0.1, spread=0.02, by=by)
+    for difference, is_finding in ((0.02, False), (0.4, True)):
+        claim = Claim(difference, **names)
+        found = look("OSR010", results=table, headline="oscr", claim=claim)
+        assert found.is_finding == is_finding, found.message
 
 
 def test_seeds_of_a_draw_are_averaged_and_repeats_of_one_draw_are_named():
-    table = over_draws(shift=0.02, spread=0.04)
+    table = over(draws=5, seeds=3, spread=0.04)
     (test,) = paired_t(table)
     found = look("OSR010", results=table, headline="oscr", claim=0.02)
     assert found.is_finding
     assert f"{test.low:.4f} to {test.high:.4f}" in found.message
     assert "5 repeats, means of 15 runs" in found.message
-    one = look("OSR010", results=over_draws(n_draws=1), headline="oscr", claim=0.05)
+    one = look("OSR010", results=over(seeds=3), headline="oscr", claim=0.05)
     assert "of one draw of the classes: other classes may differ more" in one.message
 
 

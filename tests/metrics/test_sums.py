@@ -1,16 +1,14 @@
 """Sampling variances against sums over all samples and pairs."""
 
-from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 from pytest import approx  # noqa: PT013
 
-from openset import Scores
+from openset import Scores, evaluate
 from openset.metrics import get, sums
 from openset.metrics.counts import ranking_counts
-from openset.metrics.intervals import replicates
 
 PAIRED = ["auroc", "openauc"]
 
@@ -70,25 +68,13 @@ def test_one_sample_a_side_has_no_variance(metric):
 
 @pytest.mark.parametrize("size", [1, 2, 7])
 def test_the_number_of_levels_at_a_time_changes_nothing(size, monkeypatch):
-    metrics = [("partial_openauc", b) for b in (0.05, 0.3, 0.5, 1.0)]
-    metrics += [("auroc", None), ("openauc", None)]
+    keys = ["auroc", "openauc", "aupr", "aupr_unknown", "aurc", "augrc_known"]
+    keys += [f"partial_openauc:max_fpr={bound}" for bound in (0.05, 0.3, 0.5, 1)]
 
     def values():
-        scores = draw(2, 40, 30)
-        found = []
-        for metric, bound in metrics:
-            params = {} if bound is None else {"max_fpr": bound}
-            found += [] if bound else [variance(metric, scores)]
-            found.append(get(metric).function(scores, **params))
-        for positive in ("known", "unknown"):
-            for rule in ("step", "trapezoid"):
-                value = get("aupr").function(scores, positive=positive, rule=rule)
-                found.append(value)
-        rows = {str(b): replace(get(m), params={"max_fpr": b}) for m, b in metrics[:4]}
-        rows |= {key: get(key) for key in ("aupr", "aupr_unknown", "openauc")}
-        for drawn in replicates(scores, rows, resamples=9).values():
-            found += drawn.tolist()
-        return found
+        found = evaluate(draw(2, 40, 30), metrics=keys, bootstrap=9)
+        spans = found.intervals.values()
+        return [*found.values(), *(end for one in spans for end in (one.low, one.high))]
 
     at_once = values()
     monkeypatch.setattr(sums, "_BLOCK", size)  # many blocks: several threads

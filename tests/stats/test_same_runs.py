@@ -6,24 +6,9 @@ from scipy.stats import ttest_1samp, ttest_rel
 
 from openset import stats
 from openset.results import Result, Results
+from tests.stats.makers import over
 
 VALUES = {"a": [0.90, 0.91, 0.93], "b": [0.85, 0.87, 0.87], "c": [0.1, 0.9, 0.4]}
-
-
-def over(*, draws=1, splits=1, seeds=1, gap=0.02, spread=0.03, noise=1e-3):
-    """Two training methods; draws differ by `spread`, repeats of one by `noise`."""
-    rng = np.random.default_rng(1)
-    rows = []
-    for draw in range(draws):
-        of_draw = gap + spread * rng.normal()
-        for seed in range(seeds):
-            of_network = of_draw + noise * rng.normal()
-            for split in range(splits):
-                at = {"repeat": draw, "seed": seed, "split": split, "detector": "msp"}
-                for method, more in (("openauc", of_network), ("softmax", 0.0)):
-                    value = 0.7 + more + noise * rng.normal()
-                    rows.append(Result(method=method, metric="oscr", value=value, **at))
-    return Results(rows)
 
 
 def by_draw(results, draws):

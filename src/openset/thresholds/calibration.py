@@ -45,7 +45,7 @@ _NAMES = {
 
 Severity: TypeAlias = Literal["error", "warning"]
 
-_TEXTS = tomllib.loads(Path(__file__).with_name("cautions.toml").read_text("utf-8"))
+_TEXTS = tomllib.loads(Path(__file__).with_name("texts.toml").read_text("utf-8"))
 
 
 @dataclass(frozen=True)
@@ -127,24 +127,15 @@ class Report:
         yield "threshold", str(self.threshold)
         yield f"{name}, {weight}" if "osa" in rate.name else name, value
         if self.alpha >= _MOSTLY_KNOWN and "osa" in rate.name:
-            text = (
-                f"expects {100 * (1 - self.alpha):.2g}% of the samples to be unknown, "
-                "so few are rejected. If a missed unknown costs more, choose by cost, "
-                "by_cost:missed_unknown=10; or choose the share of known samples to "
-                "accept, at_tpr:tpr=0.95"
-            )
-            yield weight, text
+            unknown = 100 * (1 - self.alpha)
+            yield weight, _TEXTS["mostly_known"].format(unknown=unknown)
         yield "known samples accepted", f"{rates.tpr:.1%}"
         if rates.n_unknown:
             yield "unknown samples rejected", f"{rates.urr:.1%}"
         yield "accuracy without rejection", f"{rates.accuracy:.4f}"
         if self.new_kind is not None and self.new_kind.interval is not None:
-            span = self.new_kind.interval
-            text = (
-                f"open-set accuracy {self.new_kind.value:.2f} ({weight}), between "
-                f"{span.low:.2f} and {span.high:.2f} ({span.level:.0%}) on kinds like "
-                "these; worse for unknowns that resemble your classes"
-            )
+            facts = asdict(self.new_kind.interval) | {"value": self.new_kind.value}
+            text = _TEXTS["new_kind"].format(**facts, weight=weight)
             yield "on a new kind of unknowns", text
         if rates.n_unknown and rates.n_rejected:
             shares = [

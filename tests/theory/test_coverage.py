@@ -74,7 +74,7 @@ def test_comparing_equals_rejects_five_percent(metric, n, decimals):
         if decimals is not None:
             known = [one.round(decimals) for one in known]
         a, b = map(base.with_known, known)
-        rejected += stats.compare(a, b, metric, resamples=400).p_value < 0.05
+        rejected += stats.compare(a, b, metric, resamples=200).p_value < 0.05
     assert binomtest(rejected, REPEATS, 0.05).pvalue > 1e-4
 
 

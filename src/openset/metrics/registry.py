@@ -211,7 +211,7 @@ def _described(function: Callable[..., Any], row: Mapping[str, str]) -> Metric:
     )
 
 
-def _variance(counts: RankingCounts, of: Literal["known", "correct"]) -> float:
+def _variance(counts: RankingCounts, of: str) -> float:
     pairs: Pairs = getattr(counts.sums, of)
     return pairs.variance(counts.n_known, counts.n_unknown)
 

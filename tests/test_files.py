@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from openset import Outputs, _io, _locks
+from openset import Outputs, _io
 
 
 @pytest.mark.skipif(os.name == "nt", reason="permissions of other systems")
@@ -45,8 +45,8 @@ def test_files_are_written_where_permissions_cannot_be_changed(tmp_path, monkeyp
 HOLDER = """
 import sys
 from pathlib import Path
-from openset import _locks
-with _locks.locked(Path(sys.argv[1])):
+from openset import _io
+with _io.locked(Path(sys.argv[1])):
     print('held', flush=True)
     sys.stdin.read()
 """
@@ -70,29 +70,11 @@ def test_a_lock_dies_with_the_process_that_holds_it(tmp_path, holder):
     path = tmp_path / "lock"
     with (
         pytest.raises(BlockingIOError, match=r"^somebody is at it$"),
-        _locks.locked(path, busy="somebody is at it"),
+        _io.locked(path, busy="somebody is at it"),
     ):
         pass
     holder.kill()  # SIGKILL: it can clean up nothing
     holder.wait()
     assert path.exists()
-    with _locks.locked(path, busy="somebody is at it"):
-        pass
-
-
-def test_a_file_system_without_locks_goes_without(tmp_path, monkeypatch):
-    fcntl = pytest.importorskip("fcntl", reason="file locks of this system differ")
-
-    def answers(number):
-        def flock(descriptor, operation):
-            raise OSError(number, "refused")
-
-        monkeypatch.setattr(fcntl, "flock", flock)
-
-    for number in (errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP):
-        answers(number)
-        with _locks.locked(tmp_path / "lock", busy="held"):
-            pass
-    answers(errno.EIO)  # a broken disk is no such file system
-    with pytest.raises(OSError, match="refused"), _locks.locked(tmp_path / "lock"):
+    with _io.locked(path, busy="somebody is at it"):
         pass

@@ -83,8 +83,10 @@ def run(
 
 
 def _called(
-    function: Callable[..., Any], number: int, call: tuple[Any, ...]
+    function: Callable[..., Any], number: int, call: tuple[Any, ...], main: int = 0
 ) -> Outcome:
+    if main:  # the process that waits for the outcome
+        _end_with(main)
     try:
         return Outcome(number, function(*call))
     except Exception as error:  # the others go on
@@ -102,7 +104,7 @@ def _in_processes(
     def begin(indices: Iterable[int]) -> Iterator[Any]:
         for i in indices:
             begun.add(i)
-            yield joblib.delayed(_called_by)(os.getpid(), function, i, left[i])
+            yield joblib.delayed(_called)(function, i, left[i], os.getpid())
 
     def in_pool(indices: list[int], n_jobs: int) -> Iterator[Outcome]:
         # One call at a time for each process: who died can only have had these.
@@ -125,11 +127,6 @@ def _in_processes(
                     outcome = Outcome(i, error=f"{type(error).__name__}: {why}")
                 del left[i]
                 yield outcome
-
-
-def _called_by(main: int, *call: Any) -> Outcome:
-    _end_with(main)
-    return _called(*call)
 
 
 @cache  # once in a process

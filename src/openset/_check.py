@@ -304,9 +304,10 @@ def frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 def restore(value: object, state: Mapping[str, Any]) -> None:
     """Set the fields of an unpickled or copied value, with read-only arrays."""
-    for name, field in state.items():
-        is_array = isinstance(field, np.ndarray)
-        object.__setattr__(value, name, frozen(field) if is_array else field)
+    vars(value).update(state)  # a frozen dataclass
+    for field in state.values():
+        if isinstance(field, np.ndarray):
+            frozen(field)
 
 
 def read_only(array: NDArray[Any]) -> NDArray[Any]:

@@ -98,10 +98,9 @@ def merged(
 
 def need_names(caller: str, values: Sequence[str], highest: int) -> tuple[str, ...]:
     """Return names of classes as a tuple; raise unless there is one for each class."""
-    names = tuple(values)
-    is_list = not isinstance(values, str)
-    are_strings = is_list and all(isinstance(one, str) for one in names)
-    if not are_strings or len(set(names)) < len(names) or highest >= len(names):
+    names = () if isinstance(values, str) else tuple(values)
+    are_strings = all(isinstance(one, str) for one in names)
+    if not are_strings or len(set(names)) < max(len(names), highest + 1):
         rule = "different strings, one for each class"
         got = f"{len(set(names))} different ones and class {highest}"
         _check.fail(caller, "class_names", rule, got)

@@ -1,13 +1,15 @@
 """Files and folders: written to a temporary name, and renamed when complete."""
 
+import csv
 import hashlib
+import io
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 
 @contextmanager
@@ -55,6 +57,15 @@ def put(path: Path, content: str | bytes) -> None:
     write(path, lambda stream: stream.write(data))
 
 
+def csv_text(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return a table as CSV; floats are written so that they read back equal."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    return text.getvalue()
+
+
 @contextmanager
 def replacing_folder(path: Path) -> Iterator[Path]:
     """Yield a temporary folder that is renamed to `path` on success.
@@ -77,6 +88,23 @@ def replacing_folder(path: Path) -> Iterator[Path]:
         finally:
             for folder in (temporary, old):
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def locked(path: Path, *, busy: str = "") -> Iterator[None]:
+    """Hold the lock file `path`; only one process or thread can at a time.
+
+    Waits until the lock is free; with a message `busy`, raises BlockingIOError instead.
+    The lock ends with the process, even if it is killed; the file stays.
+    """
+    from filelock import FileLock, Timeout  # noqa: PLC0415  # not for `import openset`
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(path, timeout=0 if busy else -1):
+            yield
+    except Timeout as error:
+        raise BlockingIOError(busy) from error
 
 
 def is_there(path: Path) -> bool:

@@ -9,15 +9,11 @@ Something from outside the package can be named in three ways, wherever a name i
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
-from importlib.metadata import (
-    EntryPoint,
-    PackageNotFoundError,
-    entry_points,
-    metadata,
-)
+from functools import cached_property
+from importlib import metadata
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any, Generic, TypeVar
@@ -39,8 +35,8 @@ def reading_a_file() -> Iterator[None]:
         _is_reading_a_file.reset(token)
 
 
-class Registry(Mapping[str, T], Generic[T]):
-    """A mapping from names to values, in order of registration.
+class Registry(Generic[T]):
+    """Values by their names, in order of registration.
 
     Parameters
     ----------
@@ -59,7 +55,6 @@ class Registry(Mapping[str, T], Generic[T]):
         self._what, self._accept, self._package = what, accept, package
         self._values: dict[str, T] = {}
         self._unlisted: set[str] = set()
-        self._offered: dict[str, EntryPoint] | None = None
 
     def register(self, name: str, value: T, *, listed: bool = True) -> None:
         """Make `value` known under `name` in this process.
@@ -89,14 +84,14 @@ class Registry(Mapping[str, T], Generic[T]):
 
     def names(self) -> list[str]:
         """Return all names: built in, registered, and offered by installed packages."""
-        return list(dict.fromkeys([*self._listed(), *self._entry_points()]))
+        return list(dict.fromkeys([*self._listed(), *self._offered]))
 
     def _listed(self) -> list[str]:
         return [name for name in self._values if name not in self._unlisted]
 
     def __getitem__(self, name: str) -> T:
         if name not in self._values:
-            offered = self._entry_points()[name]
+            offered = self._offered[name]
             try:
                 self._values[name] = self._accept(self._package, offered.load())
             except Exception as error:
@@ -104,14 +99,8 @@ class Registry(Mapping[str, T], Generic[T]):
                 raise ImportError(msg) from error
         return self._values[name]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.names())
-
-    def __len__(self) -> int:
-        return len(self.names())
-
     def __contains__(self, name: object) -> bool:
-        return name in self._values or name in self._entry_points()
+        return name in self._values or name in self._offered
 
     def find(self, name: Any, *, caller: str, argument: str = "name") -> T:
         """Return the value of a name, or of ``package.module:Name``."""
@@ -137,20 +126,21 @@ class Registry(Mapping[str, T], Generic[T]):
         for text, value in [(one, imported(one, caller=caller)) for one in plugins]:
             if written in (reference(value), text):
                 return self._accept(caller, value)
-        found = self.get(name)
-        if found is not None and (is_built_in(found) or reference(found) == written):
-            return found
-        instead = "" if found is None else f"; {name!r} is {reference(found)} here"
+        instead = ""
+        if name in self:
+            found = self[name]
+            if is_built_in(found) or reference(found) == written:
+                return found
+            instead = f"; {name!r} is {reference(found)} here"
         remedy = f"Install or import its package, or name it: plugins=[{written!r}]"
         rule = f"{self._what} that is registered here"
         got = f"{name!r}, saved as {written}{instead}"
-        kind = ArtefactError
-        return _check.fail(caller, "what the file needs", rule, got, remedy, kind)
+        name = "what the file needs"
+        return _check.fail(caller, name, rule, got, remedy, ArtefactError)
 
-    def _entry_points(self) -> dict[str, EntryPoint]:
-        if self._offered is None:  # reads all installed packages: done once
-            self._offered = {one.name: one for one in entry_points(group=self.group)}
-        return self._offered
+    @cached_property  # reads all installed packages
+    def _offered(self) -> dict[str, metadata.EntryPoint]:
+        return {one.name: one for one in metadata.entry_points(group=self.group)}
 
 
 def imported(text: str, *, caller: str, name: str = "name") -> Any:
@@ -191,8 +181,8 @@ def is_built_in(value: Any) -> bool:
 def distribution(value: Any) -> str | None:
     """Return name and version of the installed package that has a value, if any."""
     try:
-        found = metadata(reference(value).partition(":")[0].partition(".")[0])
-    except PackageNotFoundError:
+        found = metadata.metadata(reference(value).partition(":")[0].partition(".")[0])
+    except metadata.PackageNotFoundError:
         return None
     return f"{found['Name']} {found['Version']}"
 
@@ -232,15 +222,3 @@ def subclass_of(kind: type[Any], what: str) -> Callable[[str, Any], Any]:
         return value
 
     return accept
-
-
-def origins(values: Iterable[tuple[str, Any]], *, caller: str) -> list[dict[str, Any]]:
-    """Describe the origin of named values, for a file; raise if one is unloadable."""
-    return [
-        {
-            "name": name,
-            "class": need_importable(value, caller=caller),
-            "distribution": distribution(value),
-        }
-        for name, value in values
-    ]

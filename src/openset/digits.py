@@ -1,14 +1,12 @@
 """Outputs of a small real network, for examples: :func:`openset.demo`."""
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from openset._types import UNKNOWN
 from openset.outputs import Outputs
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 N_KNOWN = 6
 
@@ -59,18 +57,15 @@ groups=6, numpy)
     for label, digit in enumerate(known):
         labels[digits == digit] = label
 
-    def halves(rows: "NDArray[np.intp]") -> "tuple[NDArray[np.intp], NDArray[np.intp]]":
-        return train_test_split(
-            rows, test_size=0.5, random_state=0, stratify=labels[rows]
-        )
-
-    train, rest = halves(np.flatnonzero(labels != UNKNOWN))
-    validation, test = halves(rest)
+    half: dict[str, Any] = {"test_size": 0.5, "random_state": 0}
+    rows = np.flatnonzero(labels != UNKNOWN)
+    train, rest = train_test_split(rows, stratify=labels[rows], **half)
+    validation, test = train_test_split(rest, stratify=labels[rest], **half)
     network = MLPClassifier((64,), max_iter=1000, alpha=1e-3, random_state=0)
     network.fit(images[train], labels[train])
     (hidden, last), (bias, last_bias) = network.coefs_, network.intercepts_
 
-    def outputs(rows: "NDArray[np.intp]") -> Outputs:
+    def outputs(rows: NDArray[np.intp]) -> Outputs:
         features = np.maximum(images[rows] @ hidden + bias, 0)
         return Outputs(
             logits=features @ last + last_bias,
@@ -82,10 +77,5 @@ groups=6, numpy)
             bias=last_bias,
         )
 
-    return Demo(
-        train=outputs(train),
-        validation=outputs(validation),
-        test=outputs(test),
-        surrogate=outputs(np.flatnonzero(np.isin(digits, near))),
-        unseen=outputs(np.flatnonzero(np.isin(digits, unseen))),
-    )
+    others = (np.flatnonzero(np.isin(digits, pair)) for pair in (near, unseen))
+    return Demo(*map(outputs, (train, validation, test, *others)))

@@ -1,7 +1,6 @@
 """`Results`: one tidy row per measured number."""
 
 import csv
-import io
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -107,14 +106,11 @@ class Results:
         """Write a ``.csv`` file; floats keep their exact value."""
         path = Path(path)
         _check.ending("Results.save", path, [".csv"])
-        text = io.StringIO(newline="")
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*_COLUMNS, _BETTER] if self.better else _COLUMNS)
-        for row in self._rows:
-            cells = [getattr(row, name) for name in _COLUMNS]
-            own = [self.better.get(row.metric, "")] if self.better else []
-            writer.writerow(cells + own)
-        _io.put(path, text.getvalue())
+        columns = {name: self.column(name).tolist() for name in _COLUMNS}
+        if self.better:
+            metrics = columns["metric"]
+            columns[_BETTER] = [self.better.get(one, "") for one in metrics]
+        _io.put(path, _io.csv_text(columns, zip(*columns.values(), strict=True)))
         return path
 
     @classmethod

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from openset import _backends, _check, _io, _locks, datasets, runs
+from openset import _backends, _check, _io, datasets, runs
 from openset._optional import optional
 from openset._progress import bar
 from openset.bench import cells, networks, protocols
@@ -112,7 +112,7 @@ def run(
     every = plan(place.study)
     mine = _part(every, shard)
     with _owned(place.run, shard):
-        with _locks.locked(place.run / ".lock"):  # other shards may begin as well
+        with _io.locked(place.run / ".lock"):  # other shards may begin as well
             again = _adopt(place, every)
             _io.put(place.run / "study.yaml", text)
         done = runs.finished(place.run)
@@ -150,10 +150,10 @@ def _owned(run: Path, shard: tuple[int, int]) -> Iterator[None]:
     """Lock one shard of the run folder, or the whole, against a second run."""
     number, n = shard
     busy = f"bench: {run} is in use by another run. Wait, or choose another --out"
-    with _locks.locked(run / ".locks" / f"{number}-of-{n}", busy=busy):
+    with _io.locked(run / ".locks" / f"{number}-of-{n}", busy=busy):
         for path in (run / ".locks").glob("*-of-*"):
             if not path.name.endswith(f"-of-{n}"):
-                with _locks.locked(path, busy=busy):
+                with _io.locked(path, busy=busy):
                     pass
         yield
 

@@ -165,7 +165,14 @@ class Detector(ABC):
         loaded.
         """
         used = {type(one).name: type(one) for one in (self, *self.recipes)}
-        return _plugins.origins(used.items(), caller=caller)
+        return [
+            {
+                "name": name,
+                "class": _plugins.need_importable(kind, caller=caller),
+                "distribution": _plugins.distribution(kind),
+            }
+            for name, kind in used.items()
+        ]
 
     @property
     def learns(self) -> bool:

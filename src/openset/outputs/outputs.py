@@ -123,8 +123,7 @@ class Outputs:
         for name, given in names.items():
             if given is not None:
                 fields[name] = _check.names("Outputs", name, given)
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(fields)
         check_together(self)
         if are_probabilities(self.logits):
             msg = (

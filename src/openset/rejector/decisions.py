@@ -1,7 +1,5 @@
 """The decisions of a rejector, and what it says of them: columns, rows and files."""
 
-import csv
-import io
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -159,16 +157,14 @@ class Tables:
         if path.suffix == ".npz":
             _npz.save(path, self.columns(decisions, outputs))
             return path
-        text = io.StringIO(newline="")
         rows = self.rows(decisions, outputs)
-        writer = csv.DictWriter(text, ["row", *rows[0]], lineterminator="\n")
-        writer.writeheader()
+        table = []
         for i, row in enumerate(rows):
             cells = {n: "nan" if x is None else csv_cell(x) for n, x in row.items()}
             if "set" in row:
                 cells["set"] = csv_cell("|".join(row["set"]))
-            writer.writerow({"row": i, **cells})
-        _io.put(path, text.getvalue())
+            table.append([i, *cells.values()])
+        _io.put(path, _io.csv_text(["row", *rows[0]], table))
         return path
 
     def name_of(self, label: int) -> str:

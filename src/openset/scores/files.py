@@ -1,7 +1,6 @@
 """Scores as files: ``.npz``, ``.csv`` and ``.parquet``."""
 
 import csv
-import io
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -45,18 +44,11 @@ def write(
         table = np.array([*class_names, _class_names.UNKNOWN_NAME])
         columns |= {name: table[columns[name]] for name in ("labels", "predicted")}
     if kind == ".csv":
-        _io.put(path, _text(columns))
+        # tolist() gives Python floats, whose repr reads back to the same bits.
+        cells = (column.tolist() for column in columns.values())
+        _io.put(path, _io.csv_text(columns, zip(*cells, strict=True)))
     else:
         write_parquet(path, columns, n_classes)
-
-
-def _text(columns: Mapping[str, NDArray[Any]]) -> str:
-    text = io.StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(columns)
-    # tolist() gives Python floats, whose repr reads back to the same bits.
-    writer.writerows(zip(*(c.tolist() for c in columns.values()), strict=True))
-    return text.getvalue()
 
 
 def write_parquet(
@@ -99,7 +91,7 @@ def read(path: Path, columns: Mapping[str, str]) -> dict[str, Any]:
         got = ", ".join(sorted(found)) or "nothing"
         _check.fail(_CALLER, str(path), rule, got, remedy, ArtefactError)
     wanted = (*REQUIRED, *PER_SAMPLE) if kind == ".csv" else _ALL
-    return {name: found[name] for name in wanted if name in found}
+    return {name: _check.frozen(found[name]) for name in wanted if name in found}
 
 
 def _from_csv(path: Path) -> dict[str, NDArray[Any]]:

@@ -113,31 +113,25 @@ class Scores:
         for name, names in (("groups", groups), ("ids", ids)):
             if names is not None:
                 fields[name] = _check.names("Scores", name, names)
-        for name, value in fields.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(fields)
         lengths = {name: column.size for name, column in self._columns().items()}
         _check.same_length("Scores", lengths)
-        if class_names is None and n_classes is None:
-            return
-        highest = int(max(self.labels.max(), self.predicted.max()))
-        if class_names is not None:
-            named = _class_names.need_names("Scores", class_names, highest)
-            object.__setattr__(self, "class_names", named)
-        if self.n_classes is not None and highest >= self.n_classes:
+        if self.class_names is not None:
+            named = _class_names.need_names("Scores", self.class_names, self._highest)
+            vars(self).update(class_names=named)
+        if self.n_classes is not None and self._highest >= self.n_classes:
             rule = f"below n_classes = {self.n_classes}"
-            _check.fail("Scores", "labels and predicted", rule, highest)
+            _check.fail("Scores", "labels and predicted", rule, self._highest)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         _check.restore(self, state)
 
     def __repr__(self) -> str:
-        parts = [f"n={len(self)}, known={self.n_known}, unknown={self.n_unknown}"]
-        parts += [f"classes={self.classes.size}"]
+        text = f"n={len(self)}, known={self.n_known}, unknown={self.n_unknown}"
+        text += f", classes={self.classes.size}"
         if self.groups is not None:
-            parts.append(f"groups={np.unique(self.groups).size}")
-        if self.ids is not None:
-            parts.append("with ids")
-        return f"Scores({', '.join(parts)})"
+            text += f", groups={np.unique(self.groups).size}"
+        return f"Scores({text}{', with ids' * (self.ids is not None)})"
 
     def __len__(self) -> int:
         return self.labels.size
@@ -177,7 +171,7 @@ class Scores:
         """The known classes: ``0..n_classes-1``, or those that occur."""
         if self.n_classes is not None:
             return _check.frozen(np.arange(self.n_classes))
-        size = int(max(self.labels.max(), self.predicted.max())) + 1
+        size = self._highest + 1
         # A table of flags instead of np.unique, which would sort.
         if size <= 8 * len(self) + 1024:
             occurs = np.zeros(size + 1, dtype=bool)
@@ -240,13 +234,13 @@ class Scores:
         names = "other", "these scores"
         return in_order_of(self, other, caller="Scores.in_order_of", names=names)
 
+    @property
+    def _highest(self) -> int:
+        return int(max(self.labels.max(), self.predicted.max()))
+
     def _columns(self) -> dict[str, NDArray[Any]]:
-        columns: dict[str, NDArray[Any]] = {n: getattr(self, n) for n in REQUIRED}
-        for name in PER_SAMPLE:
-            column = getattr(self, name)
-            if column is not None:
-                columns[name] = column
-        return columns
+        every = {name: getattr(self, name) for name in (*REQUIRED, *PER_SAMPLE)}
+        return {name: column for name, column in every.items() if column is not None}
 
     def save(self, path: str | Path) -> Path:
         """Write ``.npz``, ``.csv`` or ``.parquet`` (extra `tables`), by file ending.
@@ -289,8 +283,6 @@ class Scores:
             found["known"] = -found["known"]
         for name in {"n_classes", "class_names"} & found.keys():
             found[name] = found[name].tolist()
-        for column in (n for n in (*REQUIRED, *PER_SAMPLE) if n in found):
-            _check.frozen(found[column])
         with _io.naming(path):
             return cls(**found, unknown_label=unknown_label)
 

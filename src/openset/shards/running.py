@@ -170,10 +170,8 @@ def _at_hand(shard: str) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="openset-shard-") as folder:
         copy = Path(folder, path.rpartition("/")[2])
-        if fs.isdir(path):
-            copy.mkdir()
-            for file in fs.ls(path, detail=False):
-                fs.get_file(file, str(copy / Path(file).name))
+        if fs.isdir(path):  # of the web, too, where a recursive get finds nothing
+            fs.get(fs.ls(path, detail=False), f"{copy}/")
         else:
             fs.get_file(path, str(copy))
         yield copy
@@ -188,9 +186,7 @@ def _filling(out: str, files: list[str]) -> Iterator[list[Path]]:
         return
     with tempfile.TemporaryDirectory(prefix="openset-results-") as folder:
         yield [Path(folder, file) for file in files]
-        for file in files:
-            fs.makedirs(f"{root}/{file}".rpartition("/")[0], exist_ok=True)
-            fs.put_file(f"{folder}/{file}", f"{root}/{file}")
+        fs.put(f"{folder}/", f"{root}/", recursive=True)
 
 
 def is_folder_of_shards(place: str | Path) -> bool:

@@ -1,10 +1,9 @@
 """Numbers and tables as text: Markdown, LaTeX (booktabs) and CSV."""
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from openset import _io
 from openset._safe_text import csv_cell
 
 _ROUNDING = 1e-12  # what is smaller than this is a rounding error of 0
@@ -94,9 +93,4 @@ def latex(
 
 def csv_text(records: Sequence[Mapping[str, Any]]) -> str:
     """Write records of equal keys as CSV."""
-    text = io.StringIO(newline="")
-    writer = csv.DictWriter(text, list(records[0]), lineterminator="\n")
-    writer.writeheader()
-    for record in records:
-        writer.writerow({name: csv_cell(value) for name, value in record.items()})
-    return text.getvalue()
+    return _io.csv_text(records[0], (map(csv_cell, one.values()) for one in records))

@@ -1,7 +1,7 @@
 """`Verdict`: the tests of one window, what they look like and what to do next."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -39,17 +39,14 @@ class Part(NamedTuple):
 
     @classmethod
     def joined(cls, parts: Sequence[Self]) -> Self:
-        """Join parts, without groups and class counts, in which they may differ.
+        """Join parts, without groups and classes, in which they may differ.
 
         There are features if all have them.
         """
         arrays = [np.array(one.features) for one in parts if one.features is not None]
-        columns: dict[str, Any] = {
-            name: np.concatenate([getattr(part.scores, name) for part in parts])
-            for name in ("labels", "predicted", "known")
-        }
+        bare: dict[str, Any] = {"groups": None, "n_classes": None, "class_names": None}
         return cls(
-            Scores(**columns),
+            Scores.concat([replace(part.scores, **bare) for part in parts]),
             np.concatenate(arrays) if len(arrays) == len(parts) else None,
             sum(part.n_invalid for part in parts),
         )

@@ -5,7 +5,7 @@ and, if given, by the features. All tests are exact, so the rate of false alarms
 known.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from math import lgamma, log
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -122,8 +122,9 @@ class Watch:
             known, accepted = part.scores.known, threshold.accepts(part.scores)
             rows = None if part.features is None else part.features[accepted]
             n_rejected = int(np.count_nonzero(~accepted))
-            kept = np.sort(known), known.size, n_rejected, part.features, rows
-            reference = Kept(*kept)
+            reference = Kept(
+                np.sort(known), known.size, n_rejected, part.features, rows
+            )
         self.false_alarms = _check.open_unit("Watch", "false_alarms", false_alarms)
         self._threshold, self._reference, self._rates = threshold, reference, rates
         self._limit = self.false_alarms / (2 if reference.features is None else 3)
@@ -178,20 +179,20 @@ class Watch:
         rate = self._rate(n_rejected, len(scores))
         knownness = self._distribution(scores.known)
         drift, seen, share = None, "", None
+        if rate.is_alarm or knownness.is_alarm:
+            seen = "unknown classes or changed inputs"
+            is_less_known = knownness.is_alarm and knownness.distance < 0
+            if not (is_less_known or (rate.is_alarm and rate.distance > 0)):
+                seen = "other known samples"
         if rows is not None and self._reference.features is not None:
             drift = self._discrepancy(self._reference.features, rows)
-        if rows is not None and drift is not None and drift.is_alarm:
-            seen = self._change(rows[accepted])
-        else:
-            if rate.is_alarm or knownness.is_alarm:
-                seen = "unknown classes" + " or changed inputs" * (drift is None)
-                is_less_known = knownness.is_alarm and knownness.distance < 0
-                if not (is_less_known or (rate.is_alarm and rate.distance > 0)):
-                    seen = "other known samples"
+            seen = seen.removesuffix(" or changed inputs")
+            if drift.is_alarm:
+                seen = self._change(rows[accepted])
+        if self._rates is not None and not (drift and drift.is_alarm):
             # Without unknown calibration samples, say, there is no such share.
             with suppress(UndefinedMetricError):
-                if self._rates is not None:
-                    share = prevalence(n_rejected, len(scores), self._rates)
+                share = prevalence(n_rejected, len(scores), self._rates)
         return Verdict(
             start=start,
             n=len(scores),
@@ -230,9 +231,9 @@ class Watch:
         m, k = self._reference.n, self._reference.n_rejected
         law, size = scipy.stats.hypergeom, (m + n, k + rejected, n)
         tails = law.sf(rejected - 1, *size), law.cdf(rejected, *size)
-        p_value, shares = float(min(1.0, 2 * min(tails))), (k / m, rejected / n)
-        distance = shares[1] - shares[0]
-        return self._test("unknown rate", shares, distance, p_value, "Fisher, exact")
+        p_value, before, new = float(min(1.0, 2 * min(tails))), k / m, rejected / n
+        found = before, new, new - before, p_value, self._limit
+        return WindowTest("unknown rate", *found, "Fisher, exact")
 
     def _distribution(self, known: NDArray[np.float64]) -> WindowTest:
         before = self._reference.known
@@ -242,8 +243,8 @@ class Watch:
         medians = [float(np.quantile(x, 0.5, method="higher")) for x in (before, known)]
         # SciPy's sign is positive if the new scores are larger.
         distance = float(test.statistic * test.statistic_sign)
-        method = f"Kolmogorov-Smirnov, {method}"
-        return self._test("knownness", medians, distance, float(test.pvalue), method)
+        found = *medians, distance, float(test.pvalue), self._limit
+        return WindowTest("knownness", *found, f"Kolmogorov-Smirnov, {method}")
 
     def _discrepancy(self, before: NDArray[Any], new: NDArray[Any]) -> WindowTest:
         test = mmd(before, new, limit=self._limit)
@@ -252,13 +253,10 @@ class Watch:
             far = [
                 float(np.linalg.norm(x - centre, axis=1).mean()) for x in (before, new)
             ]
-        method = f"MMD, {test.n_permutations} permutations"
-        return self._test("features", far, test.distance, test.p_value, method)
-
-    def _test(  # in the order of the record
-        self, name: str, of: Sequence[float], distance: float, p: float, method: str
-    ) -> WindowTest:
-        return WindowTest(name, of[0], of[1], distance, p, self._limit, method)
+        found = *far, test.distance, test.p_value, self._limit
+        return WindowTest(
+            "features", *found, f"MMD, {test.n_permutations} permutations"
+        )
 
     def _change(self, accepted: NDArray[Any]) -> str:
         """Say what changed features look like, by those of the accepted samples."""

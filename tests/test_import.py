@@ -7,41 +7,32 @@ import pytest
 
 import openset
 
-HEAVY = ("numpy", "scipy", "sklearn", "pandas", "torch", "matplotlib", "rich", "PIL")
+HEAVY = {"scipy.stats", "scipy.optimize", "sklearn", "pandas", "torch", "fastapi"}
+VERY = HEAVY | {"scipy", "matplotlib", "rich", "PIL"}
+SCIPY = {"scipy.linalg", "scipy.special", "scipy.stats", "scipy.optimize"}
 
 
-def loaded_after(code, names=HEAVY):
-    program = f"{code}\nimport sys\nprint(*[m for m in {names!r} if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("names", "heavy"),
+    [
+        ("__version__", VERY | {"numpy"}),
+        ("protocols, openset.datasets, openset.Scores", VERY),
+        ("cli", HEAVY),
+        ("detectors, openset.Rejector, openset.metrics", SCIPY),
+        ("bench", HEAVY - {"scipy.optimize"}),
+    ],
+)
+def test_nobody_waits_for_packages_that_are_not_needed(names, heavy):
+    if names == "bench":
+        pytest.importorskip("pydantic", reason="the extra bench")
+    load = (
+        "import openset.cli" if names == "cli" else f"import openset; openset.{names}"
+    )
+    program = f"{load}\nimport sys\nprint(*{heavy} & sys.modules.keys())"
     done = subprocess.run(  # noqa: S603  # our own interpreter and program
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    return set(done.stdout.split())
-
-
-def test_importing_the_package_imports_nothing_heavy():
-    assert loaded_after("import openset") == set()
-
-
-def test_protocols_and_data_sets_need_numpy_only():
-    code = "import openset; openset.protocols, openset.datasets, openset.Scores"
-    assert loaded_after(code) == {"numpy"}
-
-
-def test_the_help_does_not_wait_for_statistics_and_learning():
-    heavy = ("scipy.stats", "scipy.optimize", "sklearn", "pandas", "torch", "fastapi")
-    assert loaded_after("import openset.cli", heavy) == set()
-
-
-def test_deciding_does_not_wait_for_parts_of_scipy_that_few_detectors_need():
-    parts = ("scipy.linalg", "scipy.special", "scipy.stats", "scipy.optimize")
-    code = "import openset; openset.detectors, openset.Rejector, openset.metrics"
-    assert loaded_after(code, parts) == set()
-
-
-def test_studies_of_saved_outputs_do_not_wait_for_scikit_learn():
-    pytest.importorskip("pydantic", reason="the extra bench")
-    heavy = ("scipy.stats", "sklearn", "pandas", "torch")
-    assert loaded_after("import openset.bench", heavy) == set()
+    assert done.stdout.split() == []
 
 
 @pytest.mark.parametrize("name", openset.__all__)

@@ -52,14 +52,14 @@ def test_a_wrong_name_gets_the_list_and_a_hint(registry):
 
 def test_a_path_is_imported(registry):
     assert registry.find(f"{__name__}:Dog", caller="test") is Dog
-    with pytest.raises(TypeError, match=r"an animal \(a subclass of Animal\), got str"):
-        registry.find("builtins:str", caller="test")
-    with pytest.raises(ImportError, match="'nowhere:Cat' could not be"):
-        registry.find("nowhere:Cat", caller="test")
-    with pytest.raises(ImportError, match="has no attribute"):
-        registry.find("sys:Cat", caller="test")
-    with pytest.raises(ValueError, match=r"must be 'package\.module:Name', got ':Cat'"):
-        registry.find(":Cat", caller="test")
+    for name, error, words in (
+        ("builtins:str", TypeError, r"an animal \(a subclass of Animal\), got str"),
+        ("nowhere:Cat", ImportError, "'nowhere:Cat' could not be"),
+        ("sys:Cat", ImportError, "has no attribute"),
+        (":Cat", ValueError, r"must be 'package\.module:Name', got ':Cat'"),
+    ):
+        with pytest.raises(error, match=words):
+            registry.find(name, caller="test")
 
 
 def test_a_file_imports_nothing(registry):
@@ -77,17 +77,17 @@ def trusted(registry, name, written, *plugins):
 
 def test_a_file_gets_what_the_caller_trusts(registry):
     here = f"{__name__}:Cat"
-    assert trusted(registry, "cat", here) is Cat  # registered
-    with pytest.raises(ArtefactError, match=f"'cat' is {here} here"):
-        trusted(registry, "cat", "elsewhere:Cat")
-    with pytest.raises(ArtefactError, match=r"plugins=\['elsewhere:Dog'\]"):
-        trusted(registry, "dog", "elsewhere:Dog")
-    with pytest.raises(ArtefactError, match="that is registered here, got 'dog'"):
-        trusted(registry, "dog", None)
     path = f"{__name__}:Dog"
+    assert trusted(registry, "cat", here) is Cat  # registered
     assert trusted(registry, "dog", path, path) is Dog
-    with pytest.raises(ArtefactError, match="got 'dog', saved as el"):
-        trusted(registry, "dog", "elsewhere:Dog", path)
+    for given, words in (
+        (("cat", "elsewhere:Cat"), f"'cat' is {here} here"),
+        (("dog", "elsewhere:Dog"), r"plugins=\['elsewhere:Dog'\]"),
+        (("dog", None), "that is registered here, got 'dog'"),
+        (("dog", "elsewhere:Dog", path), "got 'dog', saved as el"),
+    ):
+        with pytest.raises(ArtefactError, match=words):
+            trusted(registry, *given)
 
 
 def test_a_file_that_names_a_module_does_not_import_it(registry, tmp_path, monkeypatch):

@@ -1,5 +1,6 @@
 """Files of outputs: bit for bit, mapped instead of read, never half of them."""
 
+import io
 import json
 import tracemalloc
 
@@ -80,33 +81,22 @@ def test_only_outputs_are_replaced(tmp_path):
         FULL.save(tmp_path / "outputs.csv")
 
 
-def truncate(folder):
-    content = (folder / "logits.npy").read_bytes()
-    (folder / "logits.npy").write_bytes(content[:-8])
-
-
-def pickle(folder):
-    np.save(folder / "logits.npy", np.array([[{}]], dtype=object), allow_pickle=True)
-
-
-def forget(folder):
-    for name in ("logits", "features"):
-        (folder / f"{name}.npy").unlink()
+OBJECTS = io.BytesIO()
+np.save(OBJECTS, np.array([[{}]], dtype=object), allow_pickle=True)
 
 
 @pytest.mark.parametrize(
-    ("damage", "words"),
+    ("name", "content"),
     [
-        (truncate, r"logits\.npy is damaged, or no array"),
-        (pickle, r"logits\.npy is damaged, or no array"),
-        (forget, "must be a file with logits or features, got bias"),
-        (lambda f: (f / "meta.json").write_text('["a"]'), r"meta\.json is damaged"),
-        (lambda f: (f / "meta.json").write_text("{"), r"meta\.json is damaged"),
+        ("logits.npy", b"\x93NUMPY\x01\x00v\x00{"),
+        ("logits.npy", OBJECTS.getvalue()),
+        ("meta.json", b'["a"]'),
+        ("meta.json", b"{"),
     ],
 )
-def test_a_damaged_folder_is_refused(tmp_path, damage, words):
-    damage(FULL.save(tmp_path / "outputs"))
-    with pytest.raises(ArtefactError, match=words):
+def test_a_damaged_folder_is_refused(tmp_path, name, content):
+    (BARE.save(tmp_path / "outputs") / name).write_bytes(content)
+    with pytest.raises(ArtefactError, match=f"{name} is damaged, or no array"):
         Outputs.load(tmp_path / "outputs")
 
 
@@ -120,20 +110,13 @@ def test_what_is_wrong_inside_names_the_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "arrays", "words"),
+    ("arrays", "words"),
     [
-        ("other.npz", {"scores": [1]}, "must be a file with .*, got scores"),
-        ("scores.npz", {"known": [1], "labels": [0]}, "Scores are read by Scores.load"),
-        ("logits.npy", [[1.0, 0.0]], "is damaged or not a .npz archive"),
+        ({"scores": [1]}, "must be a file with .*, got scores"),
+        ({"known": [1], "labels": [0]}, "Scores are read by Scores.load"),
     ],
 )
-def test_other_files_are_named(tmp_path, name, arrays, words):
-    path = tmp_path / name
-    if isinstance(arrays, dict):
-        np.savez(path, **arrays)
-    else:
-        np.save(path, arrays)
+def test_other_files_are_named(tmp_path, arrays, words):
+    np.savez(tmp_path / "other.npz", **arrays)
     with pytest.raises(ArtefactError, match=words):
-        Outputs.load(path)
-    with pytest.raises(FileNotFoundError, match="no such file"):
-        Outputs.load(tmp_path / "none")
+        Outputs.load(tmp_path / "other.npz")

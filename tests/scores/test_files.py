@@ -54,7 +54,10 @@ def test_a_class_called_unknown_is_not_written_where_it_would_be_lost(tmp_path):
     assert found.class_names == ("unknown", "dog")
 
 
+HEAD = "labels,predicted,known"
 THEIRS = {"labels": "y", "predicted": "guess", "known": "energy"}
+IDS, NO_IDS = {"columns": {"ids": "file"}}, {"columns": {"ids": ""}}
+MISSING = ("NA", "None", "nan")  # names of classes like any other
 
 
 @pytest.mark.parametrize(
@@ -66,36 +69,12 @@ THEIRS = {"labels": "y", "predicted": "guess", "known": "energy"}
             ([0, -1], ("cat",)),
             None,
         ),
-        (
-            "file,labels,predicted,known\na,0,0,2\nb,-1,0,1\n",
-            {"columns": {"ids": "file"}},
-            ([0, -1], None),
-            ["a", "b"],
-        ),
-        (
-            "ids,labels,predicted,known\na,0,0,2\nb,-1,0,1\n",
-            {"columns": {"ids": ""}},
-            ([0, -1], None),
-            None,
-        ),
-        (  # a byte-order mark, blank lines, classes written as 02
-            "\ufefflabels,predicted,known\r\n02, 2,2\r\n\r\n-1,2,1\r\n",
-            {},
-            ([2, -1], None),
-            None,
-        ),
-        (
-            "labels,predicted,known\n0,0,2\nunknown,10,1\n",
-            {},
-            ([0, -1], ("0", "10")),
-            None,
-        ),
-        (
-            "labels,predicted,known\nNone,nan,2\nNA,None,1\n",
-            {},
-            ([1, 0], ("NA", "None", "nan")),
-            None,
-        ),
+        (f"file,{HEAD}\na,0,0,2\nb,-1,0,1\n", IDS, ([0, -1], None), ["a", "b"]),
+        (f"ids,{HEAD}\na,0,0,2\nb,-1,0,1\n", NO_IDS, ([0, -1], None), None),
+        # a byte-order mark, blank lines, classes written as 02
+        (f"\ufeff{HEAD}\r\n02, 2,2\r\n\r\n-1,2,1\r\n", {}, ([2, -1], None), None),
+        (f"{HEAD}\n0,0,2\nunknown,10,1\n", {}, ([0, -1], ("0", "10")), None),
+        (f"{HEAD}\nNone,nan,2\nNA,None,1\n", {}, ([1, 0], MISSING), None),
     ],
 )
 def test_tables_of_others_are_read(tmp_path, text, options, labels, ids):
@@ -107,37 +86,32 @@ def test_tables_of_others_are_read(tmp_path, text, options, labels, ids):
     assert (None if found.ids is None else found.ids.tolist()) == ids
 
 
-HEAD = "labels,predicted,known"
-
-
 @pytest.mark.parametrize(
-    ("name", "content", "words"),
+    ("content", "words"),
     [
-        ("s.csv", f"{HEAD}\n0,0,1\n0,0\n", "all rows as many cells"),
-        ("s.csv", f"{HEAD},known\n0,0,1,2\n", "columns need different names"),
-        ("s.csv", "", "must be a file with labels, predicted, known, got nothing"),
-        ("s.csv", "\xff\xfe\x00", "is damaged or no table of scores"),
-        ("s.csv", f"{HEAD}\n0,zero,1\n", "invalid literal for int"),
-        ("s.csv", f"{HEAD}\n0.0,0,1\n", "invalid literal for int"),
-        ("s.csv", f"{HEAD}\n{10**30},0,1\n", "is damaged or no table of scores"),
-        ("s.csv", f"{HEAD}\n0,0,\n", "could not convert string to float"),
-        ("s.csv", f"{HEAD}\na,a,2\n,a,1\n", "labels must be given for every sample"),
-        ("s.csv", f"{HEAD}\na,a,2\na,,1\n", "must be given for every sample"),
-        ("s.csv", f"{HEAD}\n01,1,2\n1,1,1\n", "01 and 1 may be two classes"),
-        ("s.csv", "labels,known\n0,1\n", "columns={'known': 'score'}"),
-        ("s.csv", "labels;predicted;known\n0;0;1\n", "got labels;predicted;known"),
-        ("s.csv", "logits,labels\n0,1\n", "Score these outputs first"),
-        ("s.csv", f"{HEAD}\n0,0,nan\n", "known must be free of NaN"),
+        (f"{HEAD}\n0,0,1\n0,0\n", "all rows as many cells"),
+        (f"{HEAD},known\n0,0,1,2\n", "columns need different names"),
+        ("", "must be a file with labels, predicted, known, got nothing"),
+        ("\xff\xfe\x00", "is damaged or no table of scores"),
+        (f"{HEAD}\n0,zero,1\n", "invalid literal for int"),
+        (f"{HEAD}\n0.0,0,1\n", "invalid literal for int"),
+        (f"{HEAD}\n{10**30},0,1\n", "is damaged or no table of scores"),
+        (f"{HEAD}\n0,0,\n", "could not convert string to float"),
+        (f"{HEAD}\na,a,2\n,a,1\n", "labels must be given for every sample"),
+        (f"{HEAD}\na,a,2\na,,1\n", "must be given for every sample"),
+        (f"{HEAD}\n01,1,2\n1,1,1\n", "01 and 1 may be two classes"),
+        ("labels,known\n0,1\n", "columns={'known': 'score'}"),
+        ("labels;predicted;known\n0;0;1\n", "got labels;predicted;known"),
+        ("logits,labels\n0,1\n", "Score these outputs first"),
+        (f"{HEAD}\n0,0,nan\n", "known must be free of NaN"),
     ],
 )
-def test_damaged_and_other_files_are_named(tmp_path, name, content, words):
-    path = tmp_path / name
+def test_damaged_and_other_files_are_named(tmp_path, content, words):
+    path = tmp_path / "s.csv"
     path.write_text(content, encoding="latin-1")
-    with pytest.raises(ValueError, match=name) as caught:
+    with pytest.raises(ValueError, match=r"s\.csv") as caught:
         Scores.load(path)
     assert words in str(caught.value)
-    with pytest.raises(FileNotFoundError, match="no such file"):
-        Scores.load(tmp_path / "none.npz")
     with pytest.raises(ValueError, match=r"one of '.npz', '.csv', '.parquet'"):
         Scores(**GOOD).save(tmp_path / "scores.pkl")
 

@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from openset import Outputs, Scores, UndefinedMetricError, metrics
+from openset import Outputs, Scores, UndefinedMetricError
 from openset.scores import need_known
 from tests.extras import pandas
 
@@ -130,13 +130,13 @@ def test_scores_made_of_scores_copy_no_column_twice():
         assert n_bytes <= peak < 1.5 * n_bytes
 
 
-def test_classes_are_those_that_occur_unless_told():
-    scores = Scores(labels=[7, -1], predicted=[7, 3], known=[1, 0])
-    assert scores.classes.tolist() == [3, 7]
-    told = Scores(labels=[1, -1], predicted=[1, 0], known=[1, 0], n_classes=4)
-    assert told.classes.tolist() == [0, 1, 2, 3]
-    huge = Scores(labels=[10**12, -1], predicted=[3, 3], known=[1, 0])
-    assert huge.classes.tolist() == [3, 10**12]
+@pytest.mark.parametrize(
+    ("label", "told", "classes"),
+    [(7, None, [3, 7]), (4, 6, [0, 1, 2, 3, 4, 5]), (10**12, None, [3, 10**12])],
+)
+def test_classes_are_those_that_occur_unless_told(label, told, classes):
+    scores = Scores(labels=[label, -1], predicted=[3, 3], known=[1, 0], n_classes=told)
+    assert scores.classes.tolist() == classes
 
 
 @pytest.mark.parametrize(
@@ -172,11 +172,10 @@ def test_parts_are_joined_whatever_the_order_of_their_classes():
         ([scores, Scores(**GOOD, groups=["a", "b", "c"])], "groups must be given for"),
         ([first, Scores(**GOOD)], "class_names must be given for all"),
         ([], "non-empty list"),
+        ([scores, 1], "concat: scores must be Scores, got int"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises((ValueError, TypeError), match=told):
             Scores.concat(parts)
-    with pytest.raises(TypeError, match=r"concat: scores must be Scores, got int"):
-        Scores.concat([scores, 1])
 
 
 def test_decisions_reject_below_the_threshold():
@@ -198,9 +197,7 @@ def test_names_get_the_numbers_of_their_order():
     given = Scores(**NAMED, known=[3, 2, 1], class_names=names)
     assert given.class_names == names
     assert [names[i] for i in given.predicted] == NAMED["predicted"]
-    numbers = {"labels": [2, 0, -1], "predicted": [2, 1, 2], "known": [3, 2, 1]}
-    found, wanted = (metrics.evaluate(one, 1.5) for one in (given, Scores(**numbers)))
-    assert dict(found) == pytest.approx(dict(wanted))
+    assert given.labels.tolist() == [1, 3, -1]
 
 
 @pytest.mark.parametrize(
@@ -214,10 +211,8 @@ def test_a_number_or_a_name_may_label_unknown_samples(unknown, dtype):
     assert scores.labels.tolist() == [0, 9, -1]
     assert labels[2] == int(unknown), "the caller's array is not changed"
     assert Scores(**GOOD, unknown_label="-1").n_unknown == 1
-    named = Scores(
-        **NAMED | {"labels": ["dog", "oos", "unknown"]}, known=[3, 2, 1],
-        unknown_label="oos",
-    )  # fmt: skip
+    given = NAMED | {"labels": ["dog", "oos", "unknown"], "known": [3, 2, 1]}
+    named = Scores(**given, unknown_label="oos")
     assert named.class_names == ("bee", "dog", "unknown")
     assert named.labels.tolist() == [1, -1, 2]
 

@@ -11,9 +11,8 @@ from openset.watch import Part, Watch, mmd
 
 def slow_discrepancy(first, second):
     """Compute the squared MMD by loops over pairs."""
-    rows = [*first, *second]
-    pairs = [((a - b) ** 2).sum() for a, b in combinations(rows, 2)]
-    width = np.median(pairs)
+    pairs = combinations([*first, *second], 2)
+    width = np.median([((a - b) ** 2).sum() for a, b in pairs])
 
     def mean(left, right):
         values = [np.exp(-((a - b) ** 2).sum() / width) for a in left for b in right]
@@ -45,20 +44,25 @@ def test_scale_and_place_of_features_do_not_matter(rng):
         assert other.distance == pytest.approx(found.distance, rel=1e-3)
         assert other.p_value == pytest.approx(found.p_value, abs=0.01)
     assert mmd(np.ones((9, 2)), np.ones((7, 2))).p_value == 1
-    assert (
-        mmd(np.ones((40, 2)), np.append(np.ones((5, 2)), [[3, 3]] * 5, 0)).p_value
-        < 0.01
-    )
+    some_differ = np.repeat([[1.0, 1.0], [3.0, 3.0]], 5, axis=0)
+    assert mmd(np.ones((40, 2)), some_differ).p_value < 0.01
 
 
-def test_features_that_cannot_be_compared_are_refused(rng):
-    rows = rng.normal(size=(40, 3))
-    with pytest.raises(ValueError, match="new must be as wide as the reference, 3"):
-        mmd(rows, rows[:, :2])
-    with pytest.raises(ValueError, match="mmd: new must be a table of finite"):
-        mmd(rows, np.full((4, 3), np.inf))
-    with pytest.raises(ValueError, match="reference must be a table of finite numbers"):
-        mmd(rows[0], rows)
+ROWS = np.random.default_rng(0).normal(size=(40, 3))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "words"),
+    [
+        (ROWS, ROWS[:, :2], "new must be as wide as the reference, 3"),
+        (ROWS, ROWS * np.inf, "mmd: new must be a table of finite"),
+        (ROWS[0], ROWS, "reference must be a table of finite numbers"),
+        (ROWS, np.ma.array(ROWS, mask=ROWS > 1), "new must be free of masked values"),
+    ],
+)
+def test_features_that_cannot_be_compared_are_refused(first, second, words):
+    with pytest.raises(ValueError, match=words):
+        mmd(first, second)
 
 
 def test_a_watch_keeps_features_that_its_caller_writes_over():
@@ -81,8 +85,3 @@ def test_a_watch_keeps_features_that_its_caller_writes_over():
     for verdict, rows in zip(found, (slice(30), slice(30, 60)), strict=True):
         own = watch.check(reference.take(rows), features=features[rows])
         assert verdict.features == own.features
-    masked = np.ma.array(features, mask=features > 1)
-    with pytest.raises(ValueError, match="features must be free of masked values"):
-        watch.check(reference, features=masked)
-    with pytest.raises(ValueError, match="new must be free of masked values"):
-        mmd(features, masked)

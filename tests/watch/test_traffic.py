@@ -59,16 +59,6 @@ def test_traffic_is_read_in_the_order_of_its_files_without_invalid_samples(
         read(rejector, tmp_path / "alone")
 
 
-def test_what_cannot_be_read_is_named(tmp_path, rejector, outputs):
-    (tmp_path / "notes.txt").write_text("")
-    with pytest.raises(ValueError, match=r"notes.txt is damaged or not a .npz"):
-        read(rejector, tmp_path / "notes.txt")
-    with pytest.raises(ValueError, match=r"a file with logits or features, got neith"):
-        read(rejector, tmp_path)
-    with pytest.raises(FileNotFoundError):
-        read(rejector, tmp_path / "none.npz")
-
-
 def test_files_are_windows_or_are_cut_into_windows(tmp_path, rejector, outputs):
     paths = [outputs.save(tmp_path / f"{day}.npz") for day in ("monday", "tuesday")]
     new, watch = rejector.score(outputs), Watch.of(rejector)

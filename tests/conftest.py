@@ -1,7 +1,6 @@
 """Shared by all tests."""
 
 import os
-import uuid
 import warnings
 
 import numpy as np
@@ -46,39 +45,3 @@ def pytorch_ood(import_torchvision):
 def rng():
     """Give every test its own, repeatable random numbers."""
     return np.random.default_rng(20240527)
-
-
-@pytest.fixture
-def memory():
-    """Return the URL of a new place in memory."""
-    fsspec = pytest.importorskip("fsspec", reason="object stores are optional")
-    url = f"memory://{uuid.uuid4().hex}"
-    yield url
-    found, path = fsspec.url_to_fs(url)
-    if found.exists(path):
-        found.rm(path, recursive=True)
-
-
-@pytest.fixture
-def s3(monkeypatch):
-    """Return the URL of a bucket, on this machine."""
-    fsspec = pytest.importorskip("fsspec", reason="object stores are optional")
-    pytest.importorskip("s3fs", reason="no driver for S3")
-    moto = pytest.importorskip("moto.server", reason="no server of S3")
-    server = moto.ThreadedMotoServer("127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    found, name = fsspec.url_to_fs(f"s3://bucket-{uuid.uuid4().hex}")
-    found.mkdir(name)
-    yield f"s3://{name}/data"
-    type(found).clear_instance_cache()
-    server.stop()
-
-
-@pytest.fixture(params=["memory", "s3"])
-def bucket(request):
-    """Return the URLs of the stores that can be written to, one after the other."""
-    return request.getfixturevalue(request.param)

@@ -218,7 +218,8 @@ def test_a_folder_in_which_shards_would_be_left_out_is_refused(tmp_path, names, 
     assert shards.is_folder_of_shards("s3://bucket/shards")
 
 
-def test_a_store_gives_and_gets_the_same_files(rejector, folder, tmp_path, bucket):
+def test_a_store_gives_and_gets_the_same_files(rejector, folder, tmp_path):
+    bucket = f"memory://{tmp_path.name}"
     upload(folder, f"{bucket}/shards")
     job = shards.Predict(rejector, format="npz")
     run(job, folder, tmp_path / "out")

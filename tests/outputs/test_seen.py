@@ -1,5 +1,7 @@
 """Samples are recognised by their rows; equal rows by chance are not taken for them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,10 +10,9 @@ from openset.outputs.seen import hashes_of, n_seen, need_unseen
 from tests.extras import array_api_strict, torch
 
 
-def outputs(n, seed, **changes):
+def outputs(n, seed):
     rng = np.random.default_rng(seed)
-    arrays = {"logits": rng.normal(size=(n, 7)), "labels": rng.integers(0, 7, n)}
-    return Outputs(**arrays | changes)
+    return Outputs(logits=rng.normal(size=(n, 7)), labels=rng.integers(0, 7, n))
 
 
 def test_samples_in_common_are_counted():
@@ -31,8 +32,8 @@ def test_samples_in_common_are_counted():
 def test_the_library_the_precision_and_the_last_digits_do_not_matter(asarray):
     train = outputs(3000, 0)
     noise = 1 + 1e-7 * np.random.default_rng(2).normal(size=(3000, 7))
-    again = np.float32(np.asarray(train.logits) * noise)
-    n, of = n_seen(outputs(3000, 0, logits=asarray(again)), hashes_of(train))
+    again = replace(train, logits=asarray(np.float32(train.logits * noise)))
+    n, of = n_seen(again, hashes_of(train))
     assert of == 3000
     assert n > 2500
 
@@ -61,8 +62,7 @@ def test_rounded_rows_are_equal_by_chance():
 
 def test_only_known_samples_and_arrays_that_both_have_are_compared():
     train = outputs(300, 0)
-    unknown = outputs(300, 0, labels=np.full(300, -1))
-    assert n_seen(unknown, hashes_of(train)) == (0, 0)
+    assert n_seen(train.as_unknown(), hashes_of(train)) == (0, 0)
     features = Outputs(features=np.asarray(train.logits), labels=train.labels)
     assert n_seen(features, hashes_of(train))[0] == 0
     assert n_seen(train, {})[0] == 0

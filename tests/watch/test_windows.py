@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -69,50 +69,34 @@ def test_changes_give_alarm_and_none_gives_none(rng):
 
 def test_the_reference_is_its_knowns_or_all_of_it_without_labels(rng):
     known, unknown = rng.normal(3, 1, 200), rng.normal(size=200)
-    parts = scores_of(known), scores_of(unknown, label=-1)
     traffic = scores_of([*known, *unknown], label=-1)
     assert not Watch(cut_at(1.5), traffic).check(traffic).is_alarm
-    labelled = Scores.concat(parts)
+    labelled = Scores.concat([scores_of(known), scores_of(unknown, label=-1)])
     assert Watch(cut_at(1.5), labelled).check(traffic).is_alarm
-    assert not Watch(cut_at(1.5), labelled).check(parts[0]).is_alarm
+    assert not Watch(cut_at(1.5), labelled).check(scores_of(known)).is_alarm
 
 
 def test_a_stream_is_cut_into_windows_wherever_its_parts_end(rng):
+    """Each is judged as soon as it is full; invalid samples are counted once."""
     watch = Watch(cut_at(-1.0), scores_of(rng.normal(size=300)))
     stream = scores_of(rng.normal(size=1000))
-    parts = [stream.take(np.arange(a, b)) for a, b in ((0, 30), (30, 700), (700, 1000))]
-    found = list(watch.stream(parts, 150))
-    assert [verdict.start for verdict in found] == [0, 150, 300, 450, 600, 750]
-    for verdict in found:
-        window = stream.take(np.arange(verdict.start, verdict.start + 150))
-        assert verdict == watch.check(window, start=verdict.start)
-
-
-def test_invalid_samples_are_counted_once_with_the_window_their_part_fills(rng):
-    watch = Watch(cut_at(-1.0), scores_of(rng.normal(size=300)))
-    stream = scores_of(rng.normal(size=300))
-    ends, counts = [0, 40, 90, 210, 300], [1, 2, 4, 8]
-    parts = [
-        Part(stream.take(np.arange(a, b)), n_invalid=n)
-        for a, b, n in zip(ends, ends[1:], counts, strict=False)
-    ]
-    found = list(watch.stream(parts, 100))
-    assert [verdict.n_invalid for verdict in found] == [7, 0, 8]
-    plain = list(watch.stream([part.scores for part in parts], 100))
-    assert [replace(verdict, n_invalid=0) for verdict in found] == plain
-
-
-def test_a_window_is_judged_as_soon_as_it_is_full(rng):
-    watch = Watch(cut_at(-1.0), scores_of(rng.normal(size=300)))
     asked = []
 
-    def source():
-        for i in range(10):
+    def parts():
+        for i, (start, stop) in enumerate(pairwise([0, 30, 90, 700, 1000])):
             asked.append(i)
-            yield scores_of(rng.normal(size=60))
+            yield Part(stream.take(slice(start, stop)), n_invalid=2**i)
 
-    next(watch.stream(source(), 100))
-    assert asked == [0, 1]
+    verdicts = watch.stream(parts(), 150)
+    found = [next(verdicts)]
+    assert asked == [0, 1, 2]
+    found += verdicts
+    assert [verdict.start for verdict in found] == [0, 150, 300, 450, 600, 750]
+    assert [verdict.n_invalid for verdict in found] == [7, 0, 0, 0, 8, 0]
+    for verdict in found:
+        window = stream.take(slice(verdict.start, verdict.start + 150))
+        wanted = watch.check(window, start=verdict.start)
+        assert replace(verdict, n_invalid=0) == wanted
 
 
 def test_infinite_knownness_is_a_value_like_others(rng):
@@ -183,14 +167,12 @@ def test_of_few_knowns_every_one_is_remembered_once(rng, n):
 
 def test_alarms_from_memory_are_no_more_frequent_than_stated(rng):
     """Simulated: references of 3000 knowns, of which 1025 quantiles are kept."""
-    alarms = total = 0
+    alarms = []
     for _ in range(60):
         watch = Watch.of(remembering(rng.normal(size=3000)), false_alarms=0.1)
-        for _ in range(10):
-            alarms += watch.check(scores_of(rng.normal(size=500))).is_alarm
-            total += 1
-    assert alarms / total < 0.1
-    assert alarms > 0
+        new = [scores_of(rng.normal(size=500)) for _ in range(10)]
+        alarms += [watch.check(one).is_alarm for one in new]
+    assert 0 < np.mean(alarms) < 0.1
 
 
 FEW = scores_of(np.random.default_rng(0).normal(size=40))

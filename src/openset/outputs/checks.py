@@ -125,10 +125,10 @@ def need_one_place(caller: str, arrays: dict[str, Array]) -> None:
         _check.fail(caller, " and ".join(places), rule, got)
 
 
-def picked(array: Array, index: NDArray[np.intp], axis: int = 0) -> Array:
-    """Return rows or columns of an array of any library, by their numbers."""
-    if isinstance(array, np.ndarray):
-        return array[index] if axis == 0 else array[:, index]
+def picked(array: Array, index: slice | NDArray[np.intp], axis: int = 0) -> Array:
+    """Return rows or columns of an array of any library: a slice, or by number."""
+    if isinstance(array, np.ndarray) or isinstance(index, slice):
+        return array[index, ...] if axis == 0 else array[:, index]
     xp = _xp.array_namespace(array)
     return xp.take(array, xp.asarray(index, device=_xp.device(array)), axis=axis)
 

@@ -201,13 +201,9 @@ class Outputs:
         _check.unmasked("Outputs.take", "rows", rows)
         chosen = rows if isinstance(rows, slice) else _xp.to_numpy(rows)
         index = _check.rows("Outputs.take", chosen, len(self))
-        return replaced(self, **{n: self._rows(n, index) for n in PER_SAMPLE})
-
-    def _rows(self, name: str, index: Any) -> Any:
-        array = getattr(self, name)
-        if array is None or isinstance(index, slice):
-            return None if array is None else array[index, ...]
-        return picked(array, index)
+        arrays = {name: getattr(self, name) for name in PER_SAMPLE}
+        given = {name: array for name, array in arrays.items() if array is not None}
+        return replaced(self, **{n: picked(array, index) for n, array in given.items()})
 
     def as_unknown(self) -> Self:
         """Return the same samples, each with the label -1.
@@ -248,8 +244,7 @@ class Outputs:
     def batches(self, size: int) -> "Iterator[Outputs]":
         """Split into batches of at most `size` samples, as views."""
         _check.positive_int("Outputs.batches", "size", size)
-        for start in range(0, len(self), size):
-            yield self.take(slice(start, min(start + size, len(self))))
+        yield from map(self.take, _xp.runs(len(self), size))
 
     def to(self, place: Any) -> Self:
         """Move the arrays to another device, or to NumPy with ``to("numpy")``."""

@@ -236,27 +236,26 @@ class Watch:
         return WindowTest("unknown rate", *found, "Fisher, exact")
 
     def _distribution(self, known: NDArray[np.float64]) -> WindowTest:
-        before = self._reference.known
-        method = "exact" if before.size * known.size <= _MOST_PAIRS else "asymptotic"
-        test = scipy.stats.ks_2samp(before, known, method=method[:5])
+        both = self._reference.known, known
+        method = "exact" if both[0].size * known.size <= _MOST_PAIRS else "asymptotic"
+        test = scipy.stats.ks_2samp(*both, method=method[:5])
         # One of the scores, not a mean of two, which could be inf - inf.
-        medians = [float(np.quantile(x, 0.5, method="higher")) for x in (before, known)]
+        before, new = (float(np.quantile(x, 0.5, method="higher")) for x in both)
         # SciPy's sign is positive if the new scores are larger.
         distance = float(test.statistic * test.statistic_sign)
-        found = *medians, distance, float(test.pvalue), self._limit
+        found = before, new, distance, float(test.pvalue), self._limit
         return WindowTest("knownness", *found, f"Kolmogorov-Smirnov, {method}")
 
     def _discrepancy(self, before: NDArray[Any], new: NDArray[Any]) -> WindowTest:
         test = mmd(before, new, limit=self._limit)
         centre = before.mean(axis=0, dtype=np.float64)
         with np.errstate(over="ignore"):  # beyond all floats: inf
-            far = [
+            far, now_far = (
                 float(np.linalg.norm(x - centre, axis=1).mean()) for x in (before, new)
-            ]
-        found = *far, test.distance, test.p_value, self._limit
-        return WindowTest(
-            "features", *found, f"MMD, {test.n_permutations} permutations"
-        )
+            )
+        found = far, now_far, test.distance, test.p_value, self._limit
+        method = f"MMD, {test.n_permutations} permutations"
+        return WindowTest("features", *found, method)
 
     def _change(self, accepted: NDArray[Any]) -> str:
         """Say what changed features look like, by those of the accepted samples."""

@@ -40,6 +40,19 @@ def test_files_are_written_where_permissions_cannot_be_changed(tmp_path, monkeyp
         assert Outputs.load(tmp_path / "outputs").logits[0, 0] == factor
 
 
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP])
+def test_a_file_system_without_locks_goes_without(tmp_path, monkeypatch, number):
+    fcntl = pytest.importorskip("fcntl", reason="file locks of this system differ")
+
+    def flock(descriptor, operation):
+        raise OSError(number, "refused")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    for _ in range(2):
+        with _io.locked(tmp_path / "lock", busy="held"):
+            pass
+
+
 def test_one_at_a_time_holds_a_lock(tmp_path):
     path = tmp_path / "new" / "lock"
     for _ in range(2):

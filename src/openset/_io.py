@@ -1,6 +1,7 @@
 """Files and folders: written to a temporary name, and renamed when complete."""
 
 import csv
+import errno
 import hashlib
 import io
 import os
@@ -95,16 +96,25 @@ def locked(path: Path, *, busy: str = "") -> Iterator[None]:
     """Hold the lock file `path`; only one process or thread can at a time.
 
     Waits until the lock is free; with a message `busy`, raises BlockingIOError instead.
-    The lock ends with the process, even if it is killed; the file stays.
+    The lock ends with the process, even if it is killed; the file stays. Where a
+    network folder has no locks, nothing is locked.
     """
     from filelock import FileLock, Timeout  # noqa: PLC0415  # not for `import openset`
 
     path.parent.mkdir(parents=True, exist_ok=True)
+    # The soft lock that filelock falls back to may outlive a process elsewhere.
+    lock = FileLock(path, timeout=0 if busy else -1, fallback_to_soft=False)
     try:
-        with FileLock(path, timeout=0 if busy else -1):
-            yield
+        lock.acquire()
     except Timeout as error:
         raise BlockingIOError(busy) from error
+    except OSError as error:
+        if error.errno not in {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}:
+            raise
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def is_there(path: Path) -> bool:

@@ -109,10 +109,8 @@ def test_the_array_library_is_kept(make):
 
 def test_what_it_holds_is_shown():
     text = repr(Outputs(**GOOD, **HEAD, groups=["", "", "", "far"]))
-    assert text == (
-        "Outputs(n=4, logits=(4, 3) float32, features=(4, 2) float32, head, groups=2, "
-        "numpy)"
-    )
+    shapes = "n=4, logits=(4, 3) float32, features=(4, 2) float32"
+    assert text == f"Outputs({shapes}, head, groups=2, numpy)"
 
 
 @pytest.mark.parametrize("kind", [list, np.array, pandas.Series, pandas.Categorical])
@@ -189,12 +187,11 @@ def test_other_logits_are_not(logits):
 
 @pytest.mark.parametrize("name", ["logits", "features", "labels"])
 def test_masked_values_are_refused(name):
-    values = {"logits": np.eye(3), "features": np.eye(3), "labels": np.arange(3)}
-    values[name] = np.ma.masked_array(values[name])
-    Outputs(**values)  # nothing is masked
-    values[name] = np.ma.masked_equal(values[name], 1)
+    values = np.ma.masked_array(GOOD[name])
+    Outputs(**GOOD | {name: values})  # nothing is masked
+    values[1] = np.ma.masked
     with pytest.raises(ValueError, match=f"{name} must be free of masked values"):
-        Outputs(**values)
+        Outputs(**GOOD | {name: values})
 
 
 def test_one_logit_for_two_classes_takes_two_columns():

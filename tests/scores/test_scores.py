@@ -95,7 +95,6 @@ def test_memory_that_nobody_can_change_is_not_copied(tmp_path):
     np.save(tmp_path / "known.npy", given["known"])
     mapped = np.load(tmp_path / "known.npy", mmap_mode="r+")
     assert np.shares_memory(Scores(**given | {"known": mapped}).known, mapped)
-    assert mapped.flags.writeable  # the caller's map is left as it is
 
 
 @pytest.mark.parametrize(
@@ -112,8 +111,6 @@ def test_scores_and_their_copies_cannot_be_changed(copied):
             getattr(again, name)[0] = getattr(again, name)[1]
     with pytest.raises(AttributeError, match="cannot assign to field 'known'"):
         scores.known = again.known
-    with pytest.raises(TypeError, match="takes 1 positional argument"):
-        Scores([0], [0], [1.0])
 
 
 def test_scores_made_of_scores_copy_no_column_twice():

@@ -75,14 +75,8 @@ def columns(out, kind):
     return {n: np.concatenate([one[n] for one in tables]) for n in tables[0]}
 
 
-@pytest.mark.parametrize(
-    ("kind", "rows", "bad"),
-    [
-        ("parquet", 7, ()),
-        ("npz", 29, (55, 104, 249)),
-        ("parquet", 65536, (55, 104, 249)),
-    ],
-)
+@pytest.mark.parametrize("bad", [(), (55, 104, 249)])
+@pytest.mark.parametrize(("kind", "rows"), [("npz", 29), ("parquet", 7)])
 def test_decisions_are_those_of_all_samples_at_once(
     rejector, tmp_path, kind, rows, bad
 ):

@@ -113,15 +113,10 @@ class Cell:
         """Return the rows as `Results`."""
         of_key = {name: self.key[name] for name in _NAMES}
         of_key |= {name: self.key.get(name, 0) for name in _NUMBERS}
-        try:
-            return Results(
-                Result(metric=r["metric"], value=r["value"], n=r.get("n", 0), **of_key)
-                for r in self.rows
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            rule = "rows must have a metric and a number as value"
-            msg = f"Cell {self.id}: {rule}, got {self.rows}. {_AGAIN}"
-            raise ArtefactError(msg) from error
+        return Results(
+            Result(metric=r["metric"], value=r["value"], n=r.get("n", 0), **of_key)
+            for r in self.rows
+        )
 
     def to_json(self) -> str:
         """Return the cell as JSON; runs of one cell differ only in the provenance."""
@@ -156,8 +151,9 @@ class Cell:
         try:
             fields = {k: document[k] for k in cls.__dataclass_fields__}
             cell = cls(**fields | {"classes": tuple(fields["classes"])})
-            is_cell = cell.id == document["id"] and {*_NAMES} <= {*cell.key}
-        except (KeyError, TypeError, AttributeError):
+            cell.results()
+            is_cell = cell.id == document["id"]
+        except (KeyError, TypeError, AttributeError, ValueError):
             is_cell = False
         if not is_cell or (document["kind"], document["schema"]) != (_KIND, _SCHEMA):
             msg = f"Cell.load: {path} is no cell of this version, or damaged. {_AGAIN}"

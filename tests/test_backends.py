@@ -52,9 +52,12 @@ def test_values_and_errors_are_outcomes_of_their_calls(backend, request):
 
 
 @pytest.mark.parametrize("backend", ["loky", "ray"])
-def test_a_process_that_dies_costs_its_own_call_only(backend, request, tmp_path):
+def test_a_process_that_dies_costs_its_own_call_only(
+    backend, request, tmp_path, monkeypatch
+):
     if backend == "ray":
         request.getfixturevalue("ray")
+        monkeypatch.setattr(_backends, "_RETRIES", 1)  # each takes seconds
     calls = [("a",), ("once", str(tmp_path / "mark")), ("b",), ("die",), ("c",)]
     found = sorted(_backends.run(answer, calls, backend=backend, jobs=2))
     assert [one.value for one in found] == ["A", "ONCE", "B", None, "C"]

@@ -97,20 +97,13 @@ def test_decisions_are_those_of_all_samples_at_once(
     assert {path.name for path in (tmp_path / "out").iterdir()} == names
 
 
-@pytest.fixture(scope="module")
-def fitted(tmp_path_factory):
-    """Return two fitted detectors, and their files as a job takes them."""
-    train = drawn(300, seed=1)
-    found = {"knn": detectors.KNN(k=3).fit(train), "msp": detectors.MSP().fit(train)}
-    to = tmp_path_factory.mktemp("fitted")
-    return found, tuple((n, one.save(to / f"{n}.npz")) for n, one in found.items())
-
-
 @pytest.mark.parametrize("kind", ["npz", "parquet"])
-def test_scores_are_those_of_all_samples_at_once(fitted, folder, tmp_path, kind):
-    made, files_ = fitted
-    run(shards.Score(files_, format=kind, rows=50), folder, tmp_path / "out")
-    for name, wanted in detectors.score_all(made, whole()).items():
+def test_scores_are_those_of_all_samples_at_once(folder, tmp_path, kind):
+    train = drawn(300, seed=1)
+    fitted = {"knn": detectors.KNN(k=3).fit(train), "msp": detectors.MSP().fit(train)}
+    saved = tuple((n, one.save(tmp_path / f"{n}.npz")) for n, one in fitted.items())
+    run(shards.Score(saved, format=kind, rows=50), folder, tmp_path / "out")
+    for name, wanted in detectors.score_all(fitted, whole()).items():
         paths = sorted((tmp_path / "out" / name).iterdir())
         found = Scores.concat([Scores.load(path) for path in paths])
         assert_array_equal(found.known, wanted.known)

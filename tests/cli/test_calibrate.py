@@ -1,7 +1,6 @@
 """`openset calibrate`: the library's rejector, printed and saved."""
 
 import json
-import shutil
 import warnings
 from dataclasses import asdict
 
@@ -96,7 +95,7 @@ def test_unknowns_come_from_every_place_and_count_once(run, fails, files, tmp_pa
     assert "--surrogate must be different files" in said
 
 
-def test_a_training_folder_has_all_that_is_needed(run, fails, files, tmp_path):
+def test_a_training_folder_has_all_that_is_needed(run, files, tmp_path):
     for name, file in (("train", "train"), ("validation", "val"), ("test", "test")):
         Outputs.load(files / f"{file}.npz").save(tmp_path / f"run/outputs/{name}.npz")
     words = "calibrate", "--run", tmp_path / "run", "--out", tmp_path / "r"
@@ -105,8 +104,6 @@ def test_a_training_folder_has_all_that_is_needed(run, fails, files, tmp_path):
     assert "On the test data" in text
     run(*words, "--surrogate", "far.npz")
     assert Rejector.load(tmp_path / "r").report.worst_group == "far"
-    shutil.rmtree(tmp_path / "run")
-    assert "no such file" in fails(*words)
 
 
 def test_a_threshold_that_collapses_is_not_saved_unless_the_risk_is_taken(

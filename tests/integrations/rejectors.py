@@ -1,18 +1,7 @@
-"""Rejectors that no calibration gives, for tests, and how two of them compare."""
-
-from dataclasses import replace
+"""How what two libraries compute is compared."""
 
 import numpy as np
 from numpy.testing import assert_allclose
-
-
-def altered(rejector, *, fitted=None, **changes):
-    """Return the rejector with another detector, or another threshold."""
-    return replace(
-        rejector,
-        fitted=rejector.fitted if fitted is None else fitted,
-        threshold=replace(rejector.threshold, **changes),
-    )
 
 
 def assert_same_knownness(found, wanted):

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 
 import pytest
 
@@ -66,7 +65,6 @@ def test_modules_are_there_on_first_use():
         openset.integrations.nothing  # noqa: B018  # the access is the test
 
 
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="the extra torch")
 UNFIT = "raise RuntimeError('operator torchvision::nms does not exist\\nand more')"
 FIT = (
     *("train", "bench", "serve", "report", "cli", "datasets"),
@@ -88,9 +86,9 @@ for work in (
 """
 
 
-@needs_torch
 def test_beside_a_torchvision_that_does_not_fit_all_else_imports(tmp_path, monkeypatch):
     """What needs torchvision says so: torchmetrics, and models of transformers."""
+    pytest.importorskip("torch", reason="the extra torch")
     config = {"architectures": ["ViTForImageClassification"], "model_type": "vit"}
     (tmp_path / "config.json").write_text(json.dumps(config))
     (tmp_path / "torchvision.py").write_text(UNFIT)

@@ -6,7 +6,7 @@ detectors share.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -29,7 +29,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 from sklearn.svm import SVC
-from tests.integrations.rejectors import altered, assert_same_knownness
+from tests.integrations.rejectors import assert_same_knownness
 from torch import nn
 
 from openset import ArtefactError, Outputs, Rejector, detectors
@@ -146,7 +146,8 @@ def test_the_threshold_is_an_input_with_the_calibrated_default(exported, tmp_pat
         assert_array_equal(classes, rejector.decide(TEST, threshold=value).labels)
     # Just above the score of a sample, by less than float32 can tell: it is rejected.
     exact = rejector_of(detectors.MaxLogit().fit())
-    above = altered(exact, value=float(exact.known(TEST)[7]) * (1 + 1e-9))
+    value = float(exact.known(TEST)[7]) * (1 + 1e-9)
+    above = replace(exact, threshold=replace(exact.threshold, value=value))
     path = export(above, tmp_path / "rejector.onnx")
     assert above.predict(TEST)[7] == -1
     assert_array_equal(run(session(path), TEST)[0], above.predict(TEST))
@@ -351,11 +352,11 @@ def test_a_rejector_that_cannot_be_exported_is_refused(tmp_path):
         export(rejector, path, tmp_path / "damaged.onnx")
     faiss = detectors.Fitted(detector=detectors.KNN(backend="faiss"), state={})
     with pytest.raises(ValueError, match="backend must be 'matmul'"):
-        export(altered(rejector, fitted=faiss), path)
+        export(replace(rejector, fitted=faiss), path)
     head = split(4).take([0])
     alone = detectors.SCALE().fit(
         Outputs(logits=head.logits, weight=head.weight, bias=head.bias)
     )
     with pytest.raises(ValueError, match="fitted on outputs with features"):
-        export(altered(rejector, fitted=alone), path)
+        export(replace(rejector, fitted=alone), path)
     assert not path.exists()

@@ -41,6 +41,11 @@ def elsewhere(n=30, seed=1):
     return make_blobs(n, centers=[[12.0, 12.0]], random_state=seed)[0]
 
 
+def by_distance(estimator=None, **options):
+    estimator = LogisticRegression() if estimator is None else estimator
+    return OpenSetClassifier(estimator, detector="mahalanobis", **options)
+
+
 def with_unknowns(X, y, others):
     return np.concatenate([X, others]), np.append(y, np.full(len(others), -1))
 
@@ -52,7 +57,7 @@ BOTH, LABELS = with_unknowns(X, y, elsewhere())
 @parametrize_with_checks(
     [
         OpenSetClassifier(LogisticRegression()),
-        OpenSetClassifier(GaussianNB(), detector="mahalanobis", cv=2),
+        by_distance(GaussianNB(), cv=2),
     ],
     # It wants training samples to get a class.
     expected_failed_checks=lambda _: {"check_classifiers_train": "unknown is none"},
@@ -221,8 +226,7 @@ CLASSIFIERS = {
 def test_any_classifier_rejects_what_is_far_and_names_the_rest(name, n_classes):
     X, y = blobs()
     X, y = X[y < n_classes], y[y < n_classes]
-    model = OpenSetClassifier(CLASSIFIERS[name], detector="mahalanobis", cv=3)
-    model.fit(X, y)
+    model = by_distance(CLASSIFIERS[name], cv=3).fit(X, y)
     assert_array_equal(model.classes_, np.arange(n_classes))
     assert accuracy_score(y, model.predict(X)) > 0.95
     assert_array_equal(model.predict(elsewhere()), -1)
@@ -232,8 +236,7 @@ def test_any_classifier_rejects_what_is_far_and_names_the_rest(name, n_classes):
 def test_unknown_samples_in_fit_set_the_threshold_and_are_no_class():
     near = make_blobs(30, centers=[[4.0, 4.0]], random_state=2)[0]
     both, labels = with_unknowns(X, y, near)
-    model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis")
-    model.fit(both, labels)
+    model = by_distance().fit(both, labels)
     assert_array_equal(model.classes_, [0, 1, 2])
     assert model.threshold_.method == "osa"
     assert model.threshold_.n == (90, 30)
@@ -244,9 +247,7 @@ def test_unknown_samples_in_fit_set_the_threshold_and_are_no_class():
 
 
 def test_classes_left_out_serve_as_unknowns():
-    model = OpenSetClassifier(
-        LogisticRegression(), detector="mahalanobis", surrogate="classes"
-    ).fit(X, y)
+    model = by_distance(surrogate="classes").fit(X, y)
     assert model.threshold_.n == (90, 90)
     assert model.threshold_.method == "osa"
     assert_array_equal(model.predict(elsewhere()), -1)
@@ -257,9 +258,7 @@ def test_classes_left_out_serve_as_unknowns():
 def test_names_of_classes_and_of_the_unknown():
     both = np.concatenate([X, elsewhere()])
     labels = np.concatenate([NAMES[y], ["unheard of"] * 30])
-    model = OpenSetClassifier(
-        LogisticRegression(), detector="mahalanobis", unknown_label="unheard of"
-    ).fit(both, labels)
+    model = by_distance(unknown_label="unheard of").fit(both, labels)
     assert_array_equal(model.classes_, NAMES)
     assert model.score(both, labels) > 0.95
     assert model.rejector_.classes == ("ant", "bee", "cat")
@@ -281,8 +280,7 @@ def test_alpha_is_an_option_of_its_own():
 
 def test_evaluate_counts_every_other_label_as_unknown():
     other = elsewhere()
-    model = OpenSetClassifier(LogisticRegression(), detector="mahalanobis")
-    model.fit(X, NAMES[y])
+    model = by_distance().fit(X, NAMES[y])
     fresh, truth = blobs(seed=7)
     both = np.concatenate([fresh, other])
     labels = np.concatenate([NAMES[truth], ["eel"] * 15, ["fox"] * 15])
@@ -297,8 +295,7 @@ def test_evaluate_counts_every_other_label_as_unknown():
 
 @pytest.mark.parametrize("key", ["openauc", "osa", "auroc", "fpr_at_tpr"])
 def test_scorers_for_scikit_learn(key):
-    model = OpenSetClassifier(GaussianNB(), detector="mahalanobis", cv=2)
-    model.fit(BOTH[::2], LABELS[::2])
+    model = by_distance(GaussianNB(), cv=2).fit(BOTH[::2], LABELS[::2])
     value = model.evaluate(BOTH[1::2], LABELS[1::2])[key]
     sign = -1 if key == "fpr_at_tpr" else 1
     assert scorer(key)(model, BOTH[1::2], LABELS[1::2]) == sign * value
@@ -312,9 +309,7 @@ def test_scorers_for_scikit_learn(key):
 def test_a_class_named_minus_one_cannot_also_be_the_unknown():
     X, y = blobs()
     X, y = X[y < 2], np.where(y[y < 2] == 0, -1, 1)
-    model = OpenSetClassifier(
-        LogisticRegression(), detector="mahalanobis", tpr=1.0
-    ).fit(X, y)
+    model = by_distance(tpr=1.0).fit(X, y)
     assert_array_equal(model.classes_, [-1, 1])
     assert_array_equal(model.predict(X), y)
     with pytest.raises(ValueError, match="unknown_label must be none of the classes"):
@@ -324,13 +319,9 @@ def test_a_class_named_minus_one_cannot_also_be_the_unknown():
 
 
 def test_it_works_in_a_pipeline_and_around_one():
-    inside = make_pipeline(
-        StandardScaler(),
-        OpenSetClassifier(LogisticRegression(), detector="mahalanobis"),
-    ).fit(X, y)
-    around = OpenSetClassifier(
-        make_pipeline(StandardScaler(), LogisticRegression()), detector="mahalanobis"
-    ).fit(X, y)
+    inside = make_pipeline(StandardScaler(), by_distance()).fit(X, y)
+    scaling = make_pipeline(StandardScaler(), LogisticRegression())
+    around = by_distance(scaling).fit(X, y)
     scaled = StandardScaler().fit_transform(X)
     # Features are the inputs of the last step; the folds' scalers differ a little.
     assert_allclose(around.rejector_.fitted.state["origin"], 0, atol=1e-9)

@@ -9,23 +9,13 @@ from tests.waiting import PATIENCE
 webdriver = pytest.importorskip("selenium.webdriver", reason="drives a browser")
 from selenium.webdriver.common.by import By  # noqa: E402  # after the guard
 from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
-from tests.browser import (  # noqa: E402
-    look_in_all_sizes,
-    needs_browser,
-    start,
-)
-
-SIZES = [(360, 740), (1200, 800)]
+from tests.browser import look_in_all_sizes, needs_browser, start  # noqa: E402
 
 
 @needs_browser
 def test_a_person_tries_the_rejector(logits_folder, by_logits, test_split, tmp_path):
-    with serving(logits_folder) as live:
-        browser = start(tmp_path / "browser")
-        try:
-            _walk(browser, live, by_logits, test_split.take(slice(0, 9)), tmp_path)
-        finally:
-            browser.quit()
+    with serving(logits_folder) as live, start(tmp_path / "browser") as browser:
+        _walk(browser, live, by_logits, test_split.take(slice(0, 9)), tmp_path)
 
 
 def _walk(browser, live, rejector, outputs, tmp_path):
@@ -69,12 +59,10 @@ def _walk(browser, live, rejector, outputs, tmp_path):
     find("send").click()
     wait(lambda: f"{decided.n_rejected} of 9 unknown" in find("sum").text)
     visit()
-    for text, words in (
-        ("[[1, 2", "must be JSON"),
-        ("[[1, 2]]", "n_classes must be 3"),
-    ):
+    for text, words in {"[[1, 2": "must be JSON", "[[1]]": "must be 3"}.items():
         paste(text)
         wait(lambda words=words: words in find("error").text)
-    look_in_all_sizes(browser, visit, tmp_path, "serve", SIZES)
+    sizes = [(360, 740), (1200, 800)]
+    look_in_all_sizes(browser, visit, tmp_path, "serve", sizes)
     loud = [one for one in browser.get_log("browser") if "422" not in one["message"]]
     assert not loud

@@ -1,20 +1,14 @@
 """`openset demo` and `openset doctor`."""
 
-import re
 from importlib import metadata
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 from openset import __version__
 
-README = Path(__file__).parents[2] / "README.md"
 
-
-def test_a_folder_is_no_markup_and_the_command_can_be_pasted(
-    run, tmp_path, monkeypatch
-):
+def test_a_folder_is_no_markup_and_the_command_can_be_pasted(run, tmp_path):
     pytest.importorskip("jinja2", reason="the extra report")
     out = tmp_path / "[red] d"
     shown = run("demo", "--out", out)
@@ -22,14 +16,9 @@ def test_a_folder_is_no_markup_and_the_command_can_be_pasted(
     assert f"The rejector is saved in {out}/rejector," in shown
     assert f"openset predict '{out}/rejector' '{out}/unseen.npz'" in shown
     assert f"The report is {out}/report.html:" in shown
-    # The first code of the README runs as printed on what the demo wrote.
-    monkeypatch.chdir(tmp_path)
-    Path("demo-output").symlink_to("[red] d")
-    code = re.search(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
-    assert code is not None
-    exec(code[1], names := {})  # noqa: S102  # our own page
-    assert 0.9 < names["result"]["openauc"] < 1
-    assert Path("rejector").is_dir()
+    # What the code of the README reads, which tests/test_docs.py runs.
+    parts = {path.stem for path in out.glob("*.npz")}
+    assert parts == {"train", "validation", "test", "surrogate", "unseen"}
 
 
 def test_doctor_tells_versions_and_folders(run, run_json, tmp_path, monkeypatch):

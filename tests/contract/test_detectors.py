@@ -75,9 +75,7 @@ TRAITS = {
     "relation": traits("shift", "stretch", "rotate", float32=1e-3),
     "pnml": traits("shift", "order", float32=1e-3),
     # Histograms are not continuous: a value near an edge changes its bin.
-    "weiper": traits(
-        "shift", "order", float32=3e-2, params={"repeats": 20, "bins": 20}
-    ),
+    "weiper": traits("shift", "order", float32=3e-2, params={"repeats": 20}),
     "residual": traits("shift", "order", float32=1e-3),
 }
 

@@ -181,13 +181,16 @@ def _counts(values: Array, span: Array, bins: int) -> Array:
     xp = _xp.array_namespace(values)
     places = xp.floor((values - span[0]) * (bins / (span[1] - span[0])))
     n, numpy = values.shape[0], _xp.is_numpy_array(values)
-    if not numpy and (_xp.is_traced(values) or not _xp.is_torch_array(values)):
+    if not numpy and not _xp.is_torch_array(values):
         each = [xp.sum(xp.astype(places == j, xp.float64), axis=1) for j in range(bins)]
         return xp.stack(each, axis=1)
     # One more bin on either side, for values outside of the range. NaN is no integer:
     # outside, too. The sample's score is NaN all the same.
     places = xp.where(xp.isnan(places), xp.full_like(places, -1.0), places)
     index = xp.astype(xp.clip(places, -1, bins), xp.int64) + 1
+    if _xp.is_traced(values):  # one node of the graph
+        counts = values.new_zeros((n, bins + 2))
+        return counts.scatter_add_(1, index, xp.ones_like(values))[:, 1:-1]
     index += xp.arange(n, device=_xp.device(values))[:, None] * (bins + 2)
     flat, size = xp.reshape(index, (-1,)), n * (bins + 2)
     counts = (np.bincount if numpy else xp.bincount)(flat, minlength=size)

@@ -104,13 +104,10 @@ def test_arrays_and_parts(tmp_path):
     found = extract.run(network(), tmp_path / "new.npy", **HOW)
     assert (found.labels, found.groups, found.ids) == (None, None, None)
     labels = np.arange(11) % 2
-    np.savez(
-        tmp_path / "set.npz",
-        inputs=np.concatenate([PIXELS[:3], PIXELS]),
-        labels=np.concatenate([labels[:3], labels]),
-        classes=["dog", "noise"],
-        part_test=np.arange(3, 14),
-    )
+    both = {"inputs": PIXELS, "labels": labels}
+    both = {name: np.concatenate([one[:3], one]) for name, one in both.items()}
+    about = {"classes": ["dog", "noise"], "part_test": np.arange(3, 14)}
+    np.savez(tmp_path / "set.npz", **both, **about)
     part = extract.run(network(), tmp_path / "set.npz", part="test", **HOW)
     assert_array_equal(part.labels, np.where(labels == 0, 3, -1))
     assert set(part.groups) == {"dog", "noise"}

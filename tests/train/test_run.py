@@ -161,6 +161,9 @@ def test_a_run_killed_at_every_bad_moment_ends_as_if_nothing_had_been(
     assert not list(tmp_path.glob(f".{CHECKPOINT}.*"))
 
 
+USUAL = {"epochs": 4, "momentum": 0.9}
+
+
 class Stopped(Exception):  # noqa: N818  # no error
     """A run stopped on purpose."""
 
@@ -174,7 +177,7 @@ def stopped(monkeypatch, folder, after, **changes):
             raise Stopped
         return epoch(self, number)
 
-    usual = {"out": folder, "epochs": 4, "momentum": 0.9}
+    usual = USUAL | {"out": folder}
     with monkeypatch.context() as patch:
         patch.setattr(run.Run, "_epoch", patched)
         with pytest.raises(Stopped):
@@ -190,7 +193,7 @@ def test_optimisers_go_on_with_their_memory(monkeypatch, tmp_path, optimiser):
     monkeypatch.setattr(run, "start_step", counted)
     go_on()
     assert counted.call_count == 1 + 2 * 3  # to build, two epochs of three batches
-    fit_tiny(out=tmp_path / "b", epochs=4, momentum=0.9, **changes)
+    fit_tiny(out=tmp_path / "b", **USUAL, **changes)
     assert_same_run(tmp_path / "a", tmp_path / "b")
 
 
@@ -215,9 +218,8 @@ def test_a_checkpoint_cut_off_is_named(interrupted, left):
 @pytest.mark.parametrize("change", [{"seed": 1}, {"epochs": 5}, {"method": "gcpl"}])
 def test_a_checkpoint_of_another_run_is_refused(interrupted, change):
     folder, _ = interrupted
-    usual = {"out": folder, "epochs": 4, "momentum": 0.9}
     with pytest.raises(ValueError, match=r"out must be an empty folder .*differs in"):
-        fit_tiny(**(usual | change))
+        fit_tiny(**(USUAL | {"out": folder} | change))
 
 
 def test_a_folder_can_be_moved(interrupted, tmp_path_factory):
@@ -225,7 +227,7 @@ def test_a_folder_can_be_moved(interrupted, tmp_path_factory):
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "run"
     shutil.copytree(folder, elsewhere)
     before = (elsewhere / "log.jsonl").read_text()  # with times of the first two epochs
-    fit_tiny(out=elsewhere, epochs=4, momentum=0.9)
+    fit_tiny(out=elsewhere, **USUAL)
     assert (elsewhere / "log.jsonl").read_text().startswith(before)
     go_on()
     assert_same_run(elsewhere, folder)

@@ -4,7 +4,7 @@
 fit.py       `fit`, `fit_jobs`: the entrance
 job.py       `Job`, `Execution`: what is trained, and where
 plan.py      from a job to data, recipe and network; the spec of a run
-recipes.py   the published recipes and their constants
+recipes.py   the published recipes; published.toml their constants
 run.py       the loop: epochs, updates, CUDA graphs, log, checkpoint
 batches.py   samples on the device, shuffled and augmented; seeds
 learner.py   network, method and rotation task as one module

@@ -1,12 +1,15 @@
 """Recipes: optimiser, schedule, augmentation and length of training, as data."""
 
 import math
+import tomllib
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 from openset import _check, datasets, protocols
 from openset.train.augment import Pipeline
 
+Constants = dict[str, Any]
 _CALLER = "train.recipe"
 NAMES = ("arpl", "ceplus", "torchosr", "openset")
 # Images through the network per training image: half a batch of turned ones comes on
@@ -17,53 +20,12 @@ _OF_PIPELINE = ("n_ops", "magnitude", "side", "padding", "flip")
 # Fields that are numbers from 0 on.
 _NUMBERS = ("momentum", "weight_decay", "factor", "warmup", "floor", "smoothing")
 
-
-class PublishedConstants(NamedTuple):
-    """The constants of one data set, chosen for closed-set accuracy by their authors.
-
-    Attributes
-    ----------
-    side
-        Height and width of the network's input.
-    lr
-        Learning rate: of SGD, or of Adam for TinyImageNet.
-    n_ops, magnitude
-        Arguments of :func:`openset.train.augment.rand_augment`.
-    smoothing
-        Label smoothing.
-    batch
-        Images per update.
-    """
-
-    side: int | None
-    lr: float
-    n_ops: int
-    magnitude: float
-    smoothing: float
-    batch: int
-
-
-CEPLUS = {
-    "mnist": PublishedConstants(32, 0.1, 1, 8, 0.0, 128),
-    "svhn": PublishedConstants(32, 0.1, 1, 18, 0.0, 128),
-    "cifar10": PublishedConstants(32, 0.1, 1, 6, 0.0, 128),
-    "cifar+10": PublishedConstants(32, 0.1, 1, 6, 0.0, 128),
-    "cifar+50": PublishedConstants(32, 0.1, 1, 6, 0.0, 128),
-    "tinyimagenet": PublishedConstants(64, 0.01, 1, 9, 0.9, 128),
-    "cub": PublishedConstants(448, 0.001, 2, 30, 0.3, 32),
-    "fgvc-aircraft": PublishedConstants(448, 0.001, 2, 15, 0.2, 32),
-}
-"""Constants of the CE+ release (Vaze et al., 2022), by the name of the protocol."""
-
-ARPLPLUS = CEPLUS | {
-    "cifar10": CEPLUS["cifar10"]._replace(magnitude=15),
-    "tinyimagenet": CEPLUS["tinyimagenet"]._replace(lr=0.001),
-    "cub": CEPLUS["cub"]._replace(smoothing=0.2),
-    "fgvc-aircraft": CEPLUS["fgvc-aircraft"]._replace(magnitude=18, smoothing=0.1),
-}
-"""Constants of ARPL+ and ARPL+CS+ in the same release, by the name of the protocol."""
-
-_OF_OTHERS = PublishedConstants(None, 0.1, 1, 9, 0.0, 128)
+_FILE = Path(__file__).with_name("published.toml")
+_PUBLISHED = tomllib.loads(_FILE.read_text("utf-8"))
+CEPLUS: dict[str, Constants] = _PUBLISHED["ceplus"]
+"""Constants of the CE+ release, by the name of the protocol."""
+ARPLPLUS = {k: one | _PUBLISHED["arplplus"].get(k, {}) for k, one in CEPLUS.items()}
+"""Constants of ARPL+ and ARPL+CS+ in the same release."""
 _CIFAR_MEAN = (0.4914, 0.4822, 0.4465)  # the releases take CIFAR's for every data set
 _CIFAR_STD = (0.2023, 0.1994, 0.2010)
 _FINE_GRAINED = ("cub", "fgvc-aircraft")
@@ -235,7 +197,7 @@ def recipe(
     for key in changes:
         _check.one_of(_CALLER, "a change", key, changeable())
     published = ARPLPLUS if method in ("arpl", "arpl_cs") else CEPLUS
-    constants = published.get(data, _OF_OTHERS)
+    constants = published.get(data, _PUBLISHED["others"])
     made = {"arpl": _arpl, "torchosr": _torchosr}.get(name, _ceplus)(data, constants)
     if name == "openset":
         made = _openset(made, data)
@@ -295,9 +257,9 @@ def _optimiser(data: str, lr: float) -> dict[str, Any]:
     return {"lr": lr, "momentum": 0.9, "weight_decay": 1e-4}
 
 
-def _arpl(data: str, constants: PublishedConstants) -> Recipe:
+def _arpl(data: str, constants: Constants) -> Recipe:
     # Crop and flip, values in [0, 1]; MNIST as it is.
-    side = None if data in _FINE_GRAINED else constants.side
+    side = None if data in _FINE_GRAINED else constants.get("side")
     moves: dict[str, Any] = {"padding": 4, "flip": True} if data != "mnist" else {}
     return Recipe(
         name="arpl",
@@ -310,13 +272,12 @@ def _arpl(data: str, constants: PublishedConstants) -> Recipe:
     )
 
 
-def _ceplus(data: str, constants: PublishedConstants) -> Recipe:
-    side, lr, n_ops, magnitude, smoothing, batch = constants
+def _ceplus(data: str, constants: Constants) -> Recipe:
     pipeline = Pipeline(
-        n_ops=n_ops,
-        magnitude=magnitude,
+        n_ops=constants["n_ops"],
+        magnitude=constants["magnitude"],
         without=_MOVES if data in _DIGITS else (),
-        side=side,
+        side=constants.get("side"),
         padding=4,
         flip=True,
         mean=_CIFAR_MEAN,
@@ -325,12 +286,12 @@ def _ceplus(data: str, constants: PublishedConstants) -> Recipe:
     return Recipe(
         name="ceplus",
         epochs=600,
-        batch=batch,
+        batch=constants["batch"],
         schedule="cosine",
         warmup=10,
-        smoothing=smoothing,
+        smoothing=constants["smoothing"],
         pipeline=pipeline,
-        **_optimiser(data, lr),
+        **_optimiser(data, constants["lr"]),
     )
 
 
@@ -354,6 +315,6 @@ def _is_upright(data: str) -> bool:
     return data in datasets.names() and datasets.info(data).upright
 
 
-def _torchosr(_data: str, constants: PublishedConstants) -> Recipe:
-    pipeline = Pipeline(side=constants.side)
+def _torchosr(_data: str, constants: Constants) -> Recipe:
+    pipeline = Pipeline(side=constants.get("side"))
     return Recipe(name="torchosr", epochs=128, batch=64, lr=1e-3, pipeline=pipeline)

@@ -111,6 +111,7 @@ def recording(layers: Mapping[str, nn.Module]) -> Iterator[dict[str, list[Call]]
     calls: dict[str, list[Call]] = {}
 
     def keep(name: str, _layer: nn.Module, inputs: Any, output: Any) -> None:
+        # Of a training method, which is called with the network and features, the last.
         calls.setdefault(name, []).append((inputs[-1] if inputs else None, output))
 
     with ExitStack() as stack:

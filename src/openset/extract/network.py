@@ -198,14 +198,15 @@ def pixels(
     if n_channels not in (1, 3):
         rule = "one for grey or RGB images, of 1 or 3 channels"
         _check.fail("extract.load", "network", rule, f"one for {n_channels}")
-    centre, spread = (
-        tuple(mean or (0.0,) * n_channels),
-        tuple(std or (1.0,) * n_channels),
-    )
+    centre = tuple(mean or (0.0,) * n_channels)
+    spread = tuple(std or (1.0,) * n_channels)
     size = "of one size" if side is None else f"resized to {side} pixels"
     scaled = f"scaled to [0, 1], mean {centre}, std {spread}"
     scaled = "as bytes" if dtype == "uint8" else scaled
     colour, mode = ("grey", "L") if n_channels == 1 else ("RGB", "RGB")
+    # Of one number for all channels, or of one each.
+    shift = np.array(centre, np.float32)[:, None, None]
+    scale = np.array(spread, np.float32)[:, None, None]
 
     def transform(images: list[Any]) -> NDArray[Any]:
         """Return the pixels of images, shape (n, channels, h, w)."""
@@ -215,9 +216,6 @@ def pixels(
         raw = rows.transpose(0, 3, 1, 2)
         if dtype == "uint8":
             return np.ascontiguousarray(raw)
-        shift, scale = (
-            np.array(one, np.float32)[:, None, None] for one in (centre, spread)
-        )
         return (raw.astype(np.float32) / np.float32(255) - shift) / scale
 
     about = {"preprocessing": f"{colour}, {size}, {scaled}", "mode": mode}

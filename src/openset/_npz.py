@@ -138,12 +138,20 @@ def load(
     except Exception as error:
         msg = f"{caller}: {place} is damaged or not a .npz archive ({error})"
         raise ArtefactError(msg) from error
-    if kind and (about.get("kind"), about.get("schema")) != (kind, 1):
-        got = f"{about.get('kind')} of schema {about.get('schema')}"
-        remedy = "Upgrade openset to read newer files"
-        rule = f"an {kind} of schema 1"
-        _check.fail(caller, str(place), rule, got, remedy, ArtefactError)
+    if kind:
+        need_kind(caller, str(place), about, kind)
     return found, about
+
+
+def need_kind(caller: str, place: str, about: Any, kind: str) -> dict[str, Any]:
+    """Return parsed JSON without its kind and schema, which must be these."""
+    content = dict(about) if isinstance(about, dict) else {}
+    found = content.pop("kind", None), content.pop("schema", None)
+    if found != (kind, 1):
+        rule, got = f"an {kind} of schema 1", f"{found[0]} of schema {found[1]}"
+        remedy = "Upgrade openset to read newer files"
+        _check.fail(caller, place, rule, got, remedy, ArtefactError)
+    return content
 
 
 def group(arrays: Mapping[str, NDArray[Any]], name: str) -> dict[str, NDArray[Any]]:

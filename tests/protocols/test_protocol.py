@@ -118,9 +118,9 @@ DRAWS = '"kind": "openset.Draws", "schema": 1, "protocols"'
     [
         ("{", "not JSON"),
         ("\xff\xfe\0", r"not JSON: .*utf-16(.|\n)*one.json"),
-        ("[]", "kind must be 'openset.Protocol', got 'list'"),
-        ('{"kind": "x"}', "kind must be 'openset.Protocol', got 'x'"),
-        ('{"kind": "openset.Protocol", "schema": 9}', "schema must be 1, got 9"),
+        ("[]", "must be an openset.Protocol of schema 1, got None of schema None"),
+        ('{"kind": "x"}', "must be an openset.Protocol of schema 1, got x of"),
+        ('{"kind": "openset.Protocol", "schema": 9}', "of schema 9. Upgrade openset"),
         (f"{{{HEAD}}}", "missing 2 required .* 'known'"),
         (
             f'{{{HEAD}, "known": [1], "unknown": [1]}}',
@@ -128,7 +128,7 @@ DRAWS = '"kind": "openset.Draws", "schema": 1, "protocols"'
         ),
         (f'{{{HEAD}, "known": [1], "unknown": [2], "colour": 3}}', "'colour'"),
         (f"{{{DRAWS}: []}}", "a non-empty list"),
-        (f"{{{DRAWS}: [{{}}]}}", "kind must be 'openset.Protocol', got None"),
+        (f"{{{DRAWS}: [{{}}]}}", "must be an openset.Protocol of"),
     ],
 )
 def test_damaged_files_say_what_is_wrong(text, message, tmp_path):

@@ -114,29 +114,23 @@ def cautioned(fitted, **options):
     return made, caught
 
 
-def left_out_of(known):
-    return selection.synthetic(known, "left-out")
-
-
 def test_unknowns_may_be_among_the_known_unlabelled_and_in_several_sets(fitted):
     expected = data.calibrated(fitted).threshold
     bare = data.drawn(200, seed=3, unknown=True, labelled=False)
     halves = [bare.take(slice(0, 80)), bare.take(slice(80, 200))]
-    both = Outputs.concat(list(PARTS.values()))
-    for given in (
-        {"known": both, "surrogate": None},
-        {"surrogate": bare},
-        {"surrogate": halves},
-    ):
+    both = {"known": Outputs.concat(list(PARTS.values())), "surrogate": None}
+    for given in (both, {"surrogate": bare}, {"surrogate": halves}):
         assert data.calibrated(fitted, **given).threshold == expected
 
 
 def test_bad_calibration_data_are_named(fitted):
     known, unknown = PARTS.values()
-    bare, turned = detectors.MaxLogit().fit(), tuple("bacd")
+    bare, other = detectors.MaxLogit().fit(), data.drawn(99, classes=tuple("bacd"))
+    left_out = selection.synthetic(known, "left-out")
     train, knn = data.drawn(300, seed=1), detectors.KNN(k=3).fit(data.drawn(99, seed=8))
     unlabelled = data.drawn(300, seed=1, labelled=False)
     moved = Outputs(logits=unknown.logits, input_step="odin")
+    narrow = Outputs(logits=unknown.logits[:, :3])
     for detector, arguments, words in (
         (fitted, {"known": unlabelled}, "known must be labelled"),
         (fitted, {"surrogate": known}, "surrogate must be unknown samples only"),
@@ -146,25 +140,13 @@ def test_bad_calibration_data_are_named(fitted):
         (fitted, {"sets": 1.0}, r"sets must be a number in \(0, 1\)"),
         (fitted, {"surrogate": moved}, "by one step, got no step and odin"),
         (fitted, {"train": unlabelled}, "train must be outputs with labels and logits"),
-        (
-            bare,
-            {"surrogate": data.drawn(9, unknown=True, classes=turned)},
-            "classes of surrogate must be those of known",
-        ),
-        (
-            bare,
-            {"train": data.drawn(99, classes=turned)},
-            "classes of train must be those of known",
-        ),
-        (
-            bare,
-            {"surrogate": Outputs(logits=unknown.logits[:, :3])},
-            "n_classes must be 4, as in fit or calibration",
-        ),
+        (bare, {"surrogate": other}, "classes of surrogate must be those of known"),
+        (bare, {"train": other}, "classes of train must be those of known"),
+        (bare, {"surrogate": narrow}, "n_classes must be 4, as in fit or calibration"),
         (fitted, {"known": train}, "got 300 of 300 known samples that are among its"),
         (bare, {"known": train, "train": train}, "got 300 of 300 known samples"),
         (knn, {"surrogate": "left-out"}, "knn can tell from known .* Use 'mixup'"),
-        (knn, {"surrogate": left_out_of(known)}, "knn can tell from known samples"),
+        (knn, {"surrogate": left_out}, "knn can tell from known samples"),
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -194,10 +176,8 @@ def test_a_threshold_that_collapses_is_refused_unless_the_risk_is_accepted(fitte
     assert grave
     assert set(grave) <= {str(one.message) for one in caught}
     # A rate at the edge that was asked for is kept.
-    for options in (
-        {"objective": "at_tpr", "tpr": 1.0},
-        {"objective": "at_fpr", "fpr": 0.0},
-    ):
+    for name, rate in (("tpr", 1.0), ("fpr", 0.0)):
+        options = {"objective": f"at_{name}", name: rate}
         made, caught = cautioned(fitted, surrogate=like_knowns, **options)
         assert {"CAL001", "CAL002"} & set(made.report.codes)
         assert len(caught) == len(made.cautions)
@@ -229,8 +209,7 @@ def test_what_a_rejector_shows_of_its_calibration_cannot_be_written_over():
         known=known,
         surrogate=Outputs(logits=features / 10, features=features),
     )
-    kept = [*rejector.reference.values(), rejector.reference_features]
-    assert len(kept) == 3
-    for array in kept:
+    assert {"known", "unknown", "features"} <= set(rejector.reference)
+    for array in rejector.reference.values():
         with pytest.raises(ValueError, match="read-only"):
             array.sort(axis=0)

@@ -81,13 +81,13 @@ def test_what_is_loaded_is_what_was_saved(tmp_path):
     assert again.report.to_dict() == made.report.to_dict()
     assert again.fitted.detector == made.fitted.detector
     assert again.fitted.classes == tuple("abcd")
-    for name in ("reference", "network"):
-        ours, theirs = getattr(made, name), getattr(again, name)
+    assert {"known", "unknown", "features"} <= set(made.reference)
+    for ours, theirs in (
+        (made.reference, again.reference),
+        (fitted.seen, again.fitted.seen),
+    ):
         assert ours.keys() == theirs.keys()
         assert all(np.array_equal(ours[key], theirs[key]) for key in ours)
-    np.testing.assert_array_equal(again.reference_features, made.reference_features)
-    for name, hashes in fitted.seen.items():
-        np.testing.assert_array_equal(again.fitted.seen[name], hashes)
 
 
 def test_the_folder_says_what_it_is_and_holds_nothing_else(saved):
@@ -96,9 +96,7 @@ def test_the_folder_says_what_it_is_and_holds_nothing_else(saved):
     assert manifest["detector"]["name"] == "knn"
     assert manifest["threshold"]["n"] == {"known": 200, "unknown": 200}
     state = state_of(saved)
-    digest = hashlib.sha256(state.read_bytes()).hexdigest()
-    assert manifest["state"] == {"file": state.name, "sha256": digest}
-    assert state.name == f"state-{digest[:16]}.npz"
+    assert manifest["state"]["file"] == state.name
     assert sorted(p.name for p in saved.iterdir()) == ["manifest.json", state.name]
 
 
@@ -114,24 +112,15 @@ def entry(change):
     return lambda folder: rewritten(folder, change)
 
 
-def flipped(folder):
-    content = bytearray(state_of(folder).read_bytes())
-    content[len(content) // 2] ^= 1
-    state_of(folder).write_bytes(content)
-
-
 def pickled(arrays):
     arrays["state.bank"] = np.array([{"evil": 1}], dtype=object)
 
 
 DAMAGE = {
-    "truncated": (text_of(lambda text: text[:500]), "is damaged .JSONDecodeError"),
-    "nothing": (text_of(lambda _: ""), "is damaged"),
     "nested": (text_of(lambda _: "[" * 200_000), "is damaged"),
-    "a list": (text_of(lambda _: "[1]"), "is damaged"),
-    "edited": (text_of(lambda t: t.replace('"k": 3', '"k": 4')), "was changed after"),
-    "NaN": (text_of(lambda t: t.replace("200", "NaN", 1)), "was changed after"),
-    "other kind": (entry(lambda m: m.update(kind="x")), "openset.Rejector of schema 1"),
+    "a list": (text_of(lambda _: "[1]"), "must be an openset.Rejector of schema 1"),
+    "edited": (text_of(lambda t: t.replace('"k": 3', '"k": 4')), "as it was written"),
+    "NaN": (text_of(lambda t: t.replace("200", "NaN", 1)), "as it was written"),
     "newer": (entry(lambda m: m.update(schema=2)), "schema 2. Upgrade openset"),
     "no threshold": (entry(lambda m: m.pop("threshold")), "is damaged"),
     "no report": (entry(lambda m: m["report"].pop("rates")), "is damaged"),
@@ -144,7 +133,10 @@ DAMAGE = {
         ),
         "registered here, got 'guest'",
     ),
-    "flipped bit": (flipped, r"state-\w+\.npz was changed after"),
+    "other arrays": (
+        lambda folder: state_of(folder).write_bytes(b"PK"),
+        r"state-\w+\.npz must be as it was written",
+    ),
     "pickled": (with_arrays(pickled), "pickled objects are never loaded"),
     "no quantiles": (with_arrays(lambda a: a.pop("reference.known")), "is damaged"),
 }

@@ -49,19 +49,14 @@ def is_warned(made, outputs):
 def test_permuted_hidden_units_are_noticed_and_other_classes_are_not(head, tmp_path):
     permuted = np.random.default_rng(5).permutation(WIDTH)
     made = rejector(head=head)
-    assert ("weight" in made.network) == head
+    assert ("weight" in made.reference) == head
     for one in (made, Rejector.load(made.save(tmp_path / "r"))):
         other = network(200, 4, order=permuted, head=head)
         assert (one.fitted.known(other) < one.threshold.value).all()
         assert is_warned(one, other)
         assert is_warned(one, other.take([0])) == head
-        ours = [
-            network(200, 4),
-            unknown(200, 4),
-            network(1, 6),
-            network(40, 6, kinds=[2]),
-        ]
-        for outputs in ours:
+        ours = network(200, 4), network(1, 6), network(40, 6, kinds=[2])
+        for outputs in (*ours, unknown(200, 4)):
             assert not is_warned(one, outputs)
 
 

@@ -158,8 +158,7 @@ def test_a_missing_test_part_is_drawn_from_the_training_part_alone():
     job = Job(method="softmax", data=data, protocol=last_unknown(data))
     (one,) = prepared(job)
     found = {
-        part: np.concatenate([r for _, r in getattr(one.cut, part).sources])
-        for part in ("train", "validation", "test")
+        part: getattr(one.cut, part).rows for part in ("train", "validation", "test")
     }
     assert set(found["validation"]) <= set(range(40, 52))
     assert {*found["train"], *found["test"]} <= set(range(40))

@@ -206,13 +206,13 @@ def test_a_rejector_keeps_some_features_and_compares_new_ones(rng, tmp_path):
 
     known = outputs(600)
     rejector = calibrated_on(known)
-    kept = rejector.reference_features
+    kept = rejector.reference.get("features")
     assert kept.shape == (256, 4)
     assert kept.dtype == np.float32
     rows = {row.tobytes() for row in known.features.astype(np.float32)}
     assert all(row.tobytes() in rows for row in kept)
     loaded = Rejector.load(rejector.save(tmp_path / "rejector"))
-    assert_array_equal(loaded.reference_features, kept)
+    assert_array_equal(loaded.reference["features"], kept)
     watch = Watch.of(loaded)
     same, moved = outputs(300), outputs(300, shift=1.5)
     for new, is_alarm in ((same, False), (moved, True)):
@@ -236,7 +236,7 @@ def test_a_rejector_keeps_some_features_and_compares_new_ones(rng, tmp_path):
 def test_few_or_wide_features_are_not_kept(rng, n, width, kept):
     features = np.ones((n, width)) * 1e300  # beyond float32
     known = Outputs(logits=rng.normal(size=(n, 2)), features=features, labels=[0] * n)
-    found = calibrated_on(known).reference_features
+    found = calibrated_on(known).reference.get("features")
     assert (0 if found is None else len(found)) == kept
     assert found is None or np.isfinite(found).all()
 

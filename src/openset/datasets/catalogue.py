@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _plugins
-from openset.datasets import official
+from openset import _check, _io, _plugins
+from openset.datasets import official, own
 from openset.datasets.dataset import Dataset
-from openset.datasets.places import File, Place, default_root
+from openset.datasets.places import File, Place, default_root, reading
 
 Loader = Callable[[Path], Dataset]
 """Reads a data set of its own from the folder of data sets."""
@@ -64,16 +64,19 @@ class Info:
 
     def load(self, place: Place) -> Dataset:
         """Read it; a data set of a plug-in gets the name it was loaded by."""
+        if self.is_built_in and _io.is_there(place.copy):
+            return own.from_npz(place.copy)
         if self.is_built_in:
-            return self.function(place)
+            with reading(place.path):
+                return self.function(place)
         found = self.function(place.root)
         if not isinstance(found, Dataset):
             name, got = f"what {_plugins.reference(self)} returns", type(found).__name__
             remedy = "datasets.from_arrays makes one of arrays"
             _check.fail("datasets.load", name, "a Dataset", got, remedy, TypeError)
         # Protocols name the data set of their classes: under this name it is loaded.
-        own = found.label_set == found.name
-        label_set = self.name if own else found.label_set
+        is_own = found.label_set == found.name
+        label_set = self.name if is_own else found.label_set
         return replace(found, name=self.name, label_set=label_set)
 
 

@@ -25,7 +25,8 @@ class Samples:
     """One part of a cut: inputs, labels ``0..K-1`` or -1, and the original classes.
 
     `groups` holds the class name of each sample in its own data set; for unknown
-    samples it tells where they come from.
+    samples it tells where they come from. `sets` and `rows` say which sample of which
+    data set each one is.
     """
 
     inputs: Any
@@ -33,7 +34,8 @@ class Samples:
     groups: NDArray[np.str_]
     classes: tuple[str, ...]
     kind: str
-    sources: tuple[tuple[str, Rows], ...]
+    sets: NDArray[np.str_]
+    rows: Rows
 
     def __len__(self) -> int:
         return self.labels.size
@@ -48,24 +50,14 @@ class Samples:
         if n is None or n >= len(self):
             return self
         rows = np.sort(np.random.default_rng(seed).choice(len(self), n, replace=False))
-        taken, first = [], 0
-        for name, of_set in self.sources:
-            mine = rows[(rows >= first) & (rows < first + of_set.size)] - first
-            taken.append((name, of_set[mine]))
-            first += of_set.size
-        return replace(
-            self,
-            inputs=lazy_inputs.take(self.inputs, rows),
-            labels=self.labels[rows],
-            groups=self.groups[rows],
-            sources=tuple(taken),
-        )
+        names = ("labels", "groups", "sets", "rows")
+        taken = {name: getattr(self, name)[rows] for name in names}
+        return replace(self, inputs=lazy_inputs.take(self.inputs, rows), **taken)
 
     @property
     def ids(self) -> NDArray[np.str_]:
         """Id of each sample, ``dataset/row``: equal ids are the same sample."""
-        named = ((f"{name}/", rows.astype(np.str_)) for name, rows in self.sources)
-        return np.concatenate([np.char.add(name, rows) for name, rows in named])
+        return np.char.add(np.char.add(self.sets, "/"), self.rows.astype(np.str_))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -147,26 +139,16 @@ def cut(
     train, validation = table.held_out(table.pool("known", "train"), stream)
     if validation is None and "validation" in dataset.parts:
         validation = table.pool("known", "validation")
+    parts = {"train": train, "validation": validation}
     known, strange = table.pool("known", "test"), table.pool("unknown", "test")
-    extra = {
-        part: table.pool(part, "train")
-        for part in ("negative", "surrogate")
-        if getattr(protocol, part)
-    }
-    for part, pool in extra.items():
-        a, b = pool.dataset.inputs, strange.dataset.inputs
-        need_no_copies(part, a, pool.rows, tested=b, tested_rows=strange.rows)
-    tests = [(known, strange)]
-    if protocol.n_tests > 1:
-        deals = table.deal(known, strange, protocol.n_tests, protocol.unknowns, stream)
-        tests = [(known.take(a), strange.take(b)) for a, b in deals]
-    return Cut(
-        protocol=protocol,
-        train=table.samples(train),
-        validation=None if validation is None else table.samples(validation),
-        tests=tuple(table.samples(*both) for both in tests),
-        **{part: table.samples(pool) for part, pool in extra.items()},
-    )
+    for part in ("negative", "surrogate"):
+        if getattr(protocol, part):
+            pool = parts[part] = table.pool(part, "train")
+            a, b = pool.dataset.inputs, strange.dataset.inputs
+            need_no_copies(part, a, pool.rows, tested=b, tested_rows=strange.rows)
+    deals = table.deal(known, strange, protocol.n_tests, protocol.unknowns, stream)
+    tests = [(known.take(a), strange.take(b)) for a, b in deals]
+    return table.cut(parts, tests)
 
 
 def folds(
@@ -217,13 +199,8 @@ def folds(
     made = []
     for tested, shown in table.deal(known, strange, n_folds, unknowns, stream):
         train, validation = table.held_out(known.take(~tested), stream)
-        one = Cut(
-            protocol=protocol,
-            train=table.samples(train),
-            validation=None if validation is None else table.samples(validation),
-            tests=(table.samples(known.take(tested), strange.take(shown)),),
-        )
-        made.append(one)
+        parts = {"train": train, "validation": validation}
+        made.append(table.cut(parts, [(known.take(tested), strange.take(shown))]))
     return tuple(made)
 
 
@@ -355,9 +332,19 @@ class _Table:
                     _check.fail(self.caller, "samples", rule, got, remedy)
             yield both
 
-    def samples(self, *pools: _Pool) -> Samples:
+    def cut(
+        self, parts: dict[str, _Pool | None], tests: list[tuple[_Pool, _Pool]]
+    ) -> Cut:
+        """Gather the samples of each part."""
+        made: dict[str, Any] = {
+            part: self._samples(pool) for part, pool in parts.items() if pool
+        }
+        found = tuple(self._samples(*both) for both in tests)
+        return Cut(protocol=self.protocol, tests=found, **made)
+
+    def _samples(self, *pools: _Pool) -> Samples:
         """Gather known samples (labels 0..K-1) and others (label -1)."""
-        inputs, labels, groups = [], [], []
+        inputs, labels, groups, sets = [], [], [], []
         for pool in pools:
             inputs.append(lazy_inputs.take(pool.dataset.inputs, pool.rows))
             is_known = pool.strata < self.protocol.n_known
@@ -365,6 +352,7 @@ class _Table:
             # Index -1 is the last name: the data set's name for samples of no class.
             names = np.array([*pool.dataset.classes, pool.dataset.unlisted], np.str_)
             groups.append(names[pool.dataset.labels[pool.rows]])
+            sets.append(np.full(pool.rows.size, pool.dataset.name))
         known = self.sets["known"]
         return Samples(
             inputs=lazy_inputs.join(self.caller, inputs),
@@ -372,5 +360,6 @@ class _Table:
             groups=_check.read_only(np.concatenate(groups)),
             classes=tuple(known.classes[known.number(c)] for c in self.protocol.known),
             kind=known.kind,
-            sources=tuple((pool.dataset.name, pool.rows) for pool in pools),
+            sets=_check.read_only(np.concatenate(sets)),
+            rows=_check.read_only(np.concatenate([pool.rows for pool in pools])),
         )

@@ -112,7 +112,7 @@ def from_hub(
         classes=classes,
         kind=kind,
         name=local.name if local.exists() else path,
-        parts={} if "" in found else consecutive({p: len(y) for p, y in found.items()}),
+        parts=consecutive({part: len(y) for part, y in found.items()}),
     )
 
 

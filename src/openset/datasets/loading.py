@@ -5,13 +5,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from openset import _check, _io
+from openset import _check
 from openset._types import ArtefactError
 from openset.datasets import lazy_inputs, own
 from openset.datasets.catalogue import CATALOGUE, Info, Loader, external
 from openset.datasets.dataset import Dataset
 from openset.datasets.hugging_face import from_hub, is_saved
-from openset.datasets.places import is_offline, reading
+from openset.datasets.places import is_offline
 
 _HUB = "hf:"
 _IMPORT = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")  # package.module:function
@@ -189,13 +189,7 @@ def load(
         remedy = "Register the loader: datasets.register"
         _check.fail(caller, "name", rule, repr(text), remedy, ArtefactError)
     found = replace(CATALOGUE.find(text, caller=caller), name=text)
-    place = found.place(root, offline=no_downloads)
-    if not found.is_built_in:
-        return found.load(place)
-    if _io.is_there(place.copy):
-        return own.from_npz(place.copy)
-    with reading(place.path):
-        return found.load(place)
+    return found.load(found.place(root, offline=no_downloads))
 
 
 def _from_path(caller: str, path: Path) -> Dataset:

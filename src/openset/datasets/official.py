@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset._types import ArtefactError
-from openset.datasets.dataset import Dataset, consecutive, stacked
+from openset.datasets.dataset import Dataset, consecutive
 from openset.datasets.own import (
     Listing,
     class_folders,
+    from_arrays,
     from_listings,
     from_pairs,
     image_folder,
@@ -37,13 +38,9 @@ def digits(place: Place) -> Dataset:
     from sklearn.datasets import load_digits  # noqa: PLC0415  # slow to import
 
     found = load_digits()
-    return Dataset(
-        inputs=found.data.astype(np.float32),
-        labels=found.target.astype(np.int64),
-        classes=_DIGITS,
-        kind="table",
-        name=place.name,
-    ).with_parts(test=0.3)
+    inputs, labels = found.data.astype(np.float32), found.target
+    found = from_arrays(inputs, labels, classes=_DIGITS, name=place.name)
+    return found.with_parts(test=0.3)
 
 
 def table(place: Place) -> Dataset:
@@ -54,13 +51,8 @@ def table(place: Place) -> Dataset:
     raw = lzma.decompress((_BUNDLED / "uci.npz.xz").read_bytes())
     with np.load(io.BytesIO(raw), allow_pickle=False) as arrays:
         inputs, labels, classes = (arrays[f"{place.name}_{key}"] for key in "xyc")
-    found = Dataset(
-        inputs=inputs.astype(np.float32),
-        labels=labels.astype(np.int64),
-        classes=tuple(classes.tolist()),
-        kind="table",
-        name=place.name,
-    )
+    about = {"classes": classes.tolist(), "name": place.name}
+    found = from_arrays(inputs.astype(np.float32), labels, **about)
     if place.name != "letter":
         return found.with_parts(test=0.3)
     sizes = {"train": _LETTER_TRAIN, "test": len(found) - _LETTER_TRAIN}
@@ -87,9 +79,8 @@ def intents(place: Place) -> Dataset:
 
 def mnist(place: Place) -> Dataset:
     """Read MNIST from its four idx files."""
-    images, labels, test_images, test_labels = map(_idx, place.get(*place.files))
-    parts = {"train": (images, labels), "test": (test_images, test_labels)}
-    return stacked(parts, name="mnist", classes=_DIGITS, kind="image")
+    x, y, test_x, test_y = map(_idx, place.get(*place.files))
+    return from_arrays(x, y, test=(test_x, test_y), classes=_DIGITS, name="mnist")
 
 
 def _idx(path: Path) -> NDArray[np.uint8]:
@@ -105,17 +96,15 @@ def _idx(path: Path) -> NDArray[np.uint8]:
 
 def svhn(place: Place) -> Dataset:
     """Read SVHN's cropped digits (no extra part)."""
-    parts = {}
-    for part, path in zip(("train", "test"), place.get(*place.files), strict=True):
+    parts = []
+    for path in place.get(*place.files):
         content = _mat(path)
         with reading(path):
             images = np.ascontiguousarray(content["X"].transpose(3, 0, 1, 2))
             labels = content["y"].ravel().astype(np.int64) % 10  # it writes 0 as 10
-            if len(images) != labels.size:
-                msg = f"{len(images)} images for {labels.size} labels"
-                raise ValueError(msg)
-        parts[part] = images, labels
-    return stacked(parts, name="svhn", classes=_DIGITS, kind="image")
+        parts.append((images, labels))
+    train, test = parts
+    return from_arrays(*train, test=test, classes=_DIGITS, name="svhn")
 
 
 def _mat(path: Path, **options: Any) -> Any:
@@ -132,10 +121,10 @@ def cifar(place: Place) -> Dataset:
     """
     batches = [f"data_batch_{i}.bin" for i in range(1, 6)]
     names, n_labels = "batches.meta.txt", 1
-    files = {"train": batches, "test": ["test_batch.bin"]}
+    files = [batches, ["test_batch.bin"]]
     if place.name == "cifar100":
         names, n_labels = "fine_label_names.txt", 2
-        files = {"train": ["train.bin"], "test": ["test.bin"]}
+        files = [["train.bin"], ["test.bin"]]
     (archive,) = place.get(*place.files)
     with reading(archive):
         raw = {}
@@ -143,15 +132,16 @@ def cifar(place: Place) -> Dataset:
             for member in tar:
                 if (stream := tar.extractfile(member)) is not None:
                     raw[Path(member.name).name] = stream.read()
-        parts = {}
-        for part, wanted in files.items():
+        parts = []
+        for wanted in files:
             flat = np.frombuffer(b"".join(raw[name] for name in wanted), np.uint8)
             rows = flat.reshape(-1, n_labels + 3 * 32 * 32)
             images = rows[:, n_labels:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
-            labels = rows[:, n_labels - 1].astype(np.int64)
-            parts[part] = np.ascontiguousarray(images), labels
+            labels = rows[:, n_labels - 1]
+            parts.append((np.ascontiguousarray(images), labels))
         classes = raw[names].decode("ascii").split()
-    return stacked(parts, name=place.name, classes=classes, kind="image")
+    train, test = parts
+    return from_arrays(*train, test=test, classes=classes, name=place.name)
 
 
 def omniglot(place: Place) -> Dataset:
@@ -168,7 +158,8 @@ def omniglot(place: Place) -> Dataset:
             for path, character in list_folder(root / alphabet)
         ]
     classes = list(dict.fromkeys(c for one in listings.values() for _, c in one))
-    return from_listings(listings, classes, name="omniglot", mode="L", invert=True)
+    found = from_listings(listings, classes, name="omniglot")
+    return replace(found, inputs=replace(found.inputs, mode="L", invert=True))
 
 
 def tinyimagenet(place: Place) -> Dataset:

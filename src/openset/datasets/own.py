@@ -2,7 +2,6 @@
 
 import csv
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -60,22 +59,22 @@ def from_arrays(
     Dataset(arrays, table, n=3, classes=2, train=2, test=1)
     """
     caller = "from_arrays"
-    pieces = [(np.asarray(inputs), np.asarray(labels))]
+    given = {"": (inputs, labels)}
     if test is not None:
-        pieces.append((np.asarray(test[0]), np.asarray(test[1])))
-    for x, y in pieces:
+        given = {"train": (inputs, labels), "test": test}
+    pieces = {part: (np.asarray(x), np.asarray(y)) for part, (x, y) in given.items()}
+    for x, y in pieces.values():
         _check.vector(caller, "labels", y)
         _check.same_length(caller, {"inputs": len(x), "labels": len(y)})
-    joined = lazy_inputs.join(caller, [x for x, _ in pieces])
-    numbers, names = _numbered(np.concatenate([y for _, y in pieces]), classes)
-    sizes = dict(zip(("train", "test"), (len(y) for _, y in pieces), strict=False))
+    joined = lazy_inputs.join(caller, [x for x, _ in pieces.values()])
+    numbers, names = _numbered(np.concatenate([y for _, y in pieces.values()]), classes)
     return Dataset(
         inputs=joined,
         labels=numbers,
         classes=names,
         kind=kind or _kind(joined),
         name=name,
-        parts={} if test is None else consecutive(sizes),
+        parts=consecutive({part: len(y) for part, (_, y) in pieces.items()}),
     )
 
 
@@ -149,7 +148,10 @@ def from_npz(path: str | Path) -> Dataset:
 def from_pairs(
     parts: Mapping[str, Sequence[Any]], *, name: str, unlisted: str = ""
 ) -> Dataset:
-    """Build a data set from (text, class) pairs; classes in code-point order."""
+    """Build a data set from (text, class) pairs of each part ("" = no official part).
+
+    Classes are in code-point order.
+    """
     pairs = [(str(text), str(c)) for part in parts.values() for text, c in part]
     classes = sorted({c for _, c in pairs} - {unlisted})
     number = {c: i for i, c in enumerate(classes)} | {unlisted: UNKNOWN}
@@ -176,14 +178,13 @@ def from_csv(path: Path) -> Dataset:
         if None in row or not (row.get("text") and row.get("label")):
             got, remedy = f"others in row {number}", f"Quote texts with {delimiter!r}"
             _check.fail("datasets.load", f"{path}", rule, got, remedy, ArtefactError)
-        part = _check.one_of(
-            "datasets.load", f"part in {path}", row.get("part", "train"), PART_NAMES
-        )
-        parts.setdefault(part, []).append((row["text"], row["label"]))
+        if "part" in row:
+            name = f"part in {path}"
+            _check.one_of("datasets.load", name, row["part"], PART_NAMES)
+        parts.setdefault(row.get("part", ""), []).append((row["text"], row["label"]))
     if not parts:
         _check.fail("datasets.load", f"{path}", rule, "no rows", error=ArtefactError)
-    made = from_pairs(parts, name=path.stem)
-    return made if "part" in rows[0] else replace(made, parts={})
+    return from_pairs(parts, name=path.stem)
 
 
 def image_folder(path: Path) -> Dataset:
@@ -245,12 +246,7 @@ def list_folder(folder: Path) -> Listing:
 
 
 def from_listings(
-    listings: Mapping[str, Listing],
-    classes: Sequence[str],
-    *,
-    name: str,
-    mode: str = "RGB",
-    invert: bool = False,
+    listings: Mapping[str, Listing], classes: Sequence[str], *, name: str
 ) -> Dataset:
     """Build a data set from the image files of each part ("" = no official part)."""
     number = {c: i for i, c in enumerate(classes)}
@@ -262,12 +258,11 @@ def from_listings(
             rule = f"images of its {len(classes)} classes"
             _check.fail("datasets", where, rule, few(strangers), error=ArtefactError)
     pairs = [pair for listing in listings.values() for pair in listing]
-    sizes = {part: len(listing) for part, listing in listings.items()}
     return Dataset(
-        inputs=ImageFiles(tuple(path for path, _ in pairs), mode, invert),
+        inputs=ImageFiles(tuple(path for path, _ in pairs)),
         labels=np.array([number[c] for _, c in pairs], dtype=np.int64),
         classes=tuple(classes),
         kind="image",
         name=name,
-        parts={} if "" in sizes else consecutive(sizes),
+        parts=consecutive({part: len(one) for part, one in listings.items()}),
     )

@@ -137,13 +137,19 @@ class Fitted:
         caller = f"{type(self.detector).__name__}.score"
         need_outputs(caller, "outputs", outputs)
         need_inputs(caller, self.detector.score_needs, outputs)
-        got = widths_of(outputs)
-        for what, fitted in self.widths.items():
-            if fitted is not None and got[what] is not None and fitted != got[what]:
-                rule = f"{fitted}, as in fit or calibration"
-                _check.fail(caller, what, rule, got[what])
+        self.need_widths(caller, widths_of(outputs))
         of = "the outputs it was fitted on"
         need_same_classes(caller, outputs, self.classes, of=of, name="outputs")
+
+    def need_widths(
+        self, caller: str, got: Mapping[str, int | None], of: str = ""
+    ) -> None:
+        """Raise unless a network has as many classes and features as in fit."""
+        for what, found in got.items():
+            wanted = self.widths.get(what)
+            if wanted and found and wanted != found:
+                rule = f"{wanted}, as in fit or calibration"
+                _check.fail(caller, what + of, rule, found)
 
     def with_widths_of(self, outputs: Outputs) -> "Fitted":
         """Return it for outputs as wide as these, where fit saw none (MSP, MaxLogit).

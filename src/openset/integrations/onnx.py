@@ -121,7 +121,7 @@ def export(
             found["features"], _ = head_of(network, found["logits"], features)
         widths = {f"n_{k}": _width(network, name) for k, name in found.items()}
         widths["n_classes"] = widths.pop("n_logits")
-        rejector.check_network(_CALLER, "the model", **widths)
+        rejector.fitted.need_widths(_CALLER, widths, " of the model")
         built = _joined(network, _decision(rejector, opset), found)
     _describe(built, rejector)
     onnx.checker.check_model(built, full_check=True)

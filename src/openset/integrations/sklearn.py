@@ -29,8 +29,7 @@ from openset.integrations.sklearn_outputs import (
 from openset.metrics.counts import ranking_counts
 from openset.outputs import Outputs
 from openset.rejector import Rejector
-from openset.rejector.calibrate import quantiles, some_features
-from openset.rejector.network import marks_of
+from openset.rejector.calibrate import kept_of
 from openset.scores import Scores
 from openset.thresholds import Caution, Threshold
 
@@ -192,9 +191,7 @@ class OpenSetClassifier(
             threshold=threshold,
             report=thresholds.report(held_out, threshold),
             classes=tuple(map(str, self.classes_)),
-            reference=quantiles(ranking_counts(held_out)),
-            reference_features=some_features(outputs),
-            network=marks_of(outputs),
+            reference=kept_of(ranking_counts(held_out), outputs),
         )
         self.threshold_ = threshold
         self.cautions_: tuple[Caution, ...] = tuple(

@@ -85,7 +85,8 @@ class OpenSetModule(nn.Module):
         else:
             found = heads.of_size(_CALLER, model, rejector.fitted.widths)
         layer = found.layer
-        rejector.check_network(_CALLER, f"head {found.name!r}", **found.sizes)
+        of = f" of head {found.name!r}"
+        rejector.fitted.need_widths(_CALLER, found.sizes, of)
         self.model = model
         self.head = found.name
         self.classes = rejector.classes

@@ -7,11 +7,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from openset import _check, _io
+from openset import _check, _io, _npz
 from openset._types import ArtefactError
-from openset.protocols.protocol import Protocol, Saved, need_head
+from openset.protocols.protocol import Protocol, Saved
 
-_HEAD = {"kind": "openset.Draws", "schema": 1}
+_KIND = "openset.Draws"
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,13 @@ class Draws(Saved, Sequence[Protocol]):
 
     def to_dict(self) -> dict[str, Any]:
         """Return all protocols as plain data."""
-        return {**_HEAD, "protocols": [one.to_dict() for one in self.protocols]}
+        protocols = [one.to_dict() for one in self.protocols]
+        return {"kind": _KIND, "schema": 1, "protocols": protocols}
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
         """Read what :meth:`to_dict` gave."""
-        items = need_head("Draws", data, _HEAD).get("protocols")
+        items = _npz.need_kind("Draws", "the file", data, _KIND).get("protocols")
         if not isinstance(items, list) or not items:
             rule, got = "a non-empty list", repr(items)
             _check.fail("Draws", "protocols", rule, got, error=ArtefactError)
@@ -89,5 +90,5 @@ def load(path: str | Path) -> Protocol | Draws:
         except ValueError as error:  # that of Unicode, too
             msg = f"not JSON: {error}"
             raise ArtefactError(msg) from error
-        is_several = isinstance(data, dict) and data.get("kind") == _HEAD["kind"]
+        is_several = isinstance(data, dict) and data.get("kind") == _KIND
         return (Draws if is_several else Protocol).from_dict(data)

@@ -77,19 +77,17 @@ def grid(
     >>> grid(10, range(10, 20), sizes=sizes, rng=0)
     Draws(25 protocols, 25 distinct, openness 0.142 to 0.423)
     """
-    n_inside, n_outside = len(universe_of("grid", "classes", classes)[0]), None
+    sets: dict[str, Any] = {"classes": classes}
+    draw: Any = holdout
     if unknown_set is not None:
-        n_outside = len(universe_of("grid", "unknown_set", unknown_set)[0])
+        sets["unknown_set"], draw = unknown_set, outlier
+    counts = [len(universe_of("grid", name, one)[0]) for name, one in sets.items()]
     _check.positive_int("grid", "repeats", repeats)
     # One generator through all cells: a second rng=seed would repeat the same draws.
     stream = Stream("grid", rng)
     drawn: list[Protocol] = []
-    for size in pairs(n_inside, n_outside) if sizes is None else sizes:
-        many = {"repeats": repeats, "rng": stream.seed()}
-        if unknown_set is None:
-            drawn += holdout(classes, *size, **many)
-        else:
-            drawn += outlier(classes, unknown_set, *size, **many)
+    for size in pairs(*counts) if sizes is None else sizes:
+        drawn += draw(*sets.values(), *size, repeats=repeats, rng=stream.seed())
     return Draws(tuple(drawn))
 
 

@@ -9,14 +9,14 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
 
-from openset import _check, _io
+from openset import _check, _io, _npz
 from openset._types import ArtefactError
 from openset.protocols.classes import Class, class_list, few
 from openset.protocols.sampling import UNKNOWNS
 
 PARTS = ("known", "unknown", "negative", "surrogate")
 
-_HEAD = {"kind": "openset.Protocol", "schema": 1}
+_KIND = "openset.Protocol"
 _SOURCES = {
     "known": "source",
     "unknown": "unknown_source",
@@ -249,12 +249,12 @@ class Protocol(Saved):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the protocol as plain data, with its hash."""
-        return {**_HEAD, "hash": self.hash, **self._content()}
+        return {"kind": _KIND, "schema": 1, "hash": self.hash, **self._content()}
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
         """Read what :meth:`to_dict` gave; the hash, if there, must fit the content."""
-        content = need_head("Protocol", data, _HEAD)
+        content = _npz.need_kind("Protocol", "the file", data, _KIND)
         stated = content.pop("hash", None)
         try:
             protocol = cls(**content)
@@ -276,14 +276,3 @@ def _digest(content: Any) -> str:
     # Sorted keys, no spaces, ASCII only: one spelling of one content.
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.sha256(text.encode("ascii")).hexdigest()
-
-
-def need_head(caller: str, data: Any, head: dict[str, Any]) -> dict[str, Any]:
-    """Return the rest of parsed JSON; refuse data of another kind or schema."""
-    content = dict(data) if isinstance(data, dict) else {"kind": type(data).__name__}
-    for name, value in head.items():
-        if (got := content.pop(name, None)) != value:
-            remedy = "A newer openset wrote it; update this one"
-            remedy = remedy if name == "schema" else ""
-            _check.fail(caller, name, repr(value), repr(got), remedy, ArtefactError)
-    return content

@@ -10,8 +10,6 @@ from openset import _check
 from openset.protocols.classes import Class
 from openset.protocols.protocol import Protocol
 
-_SSB = {"imagenet-21k-p": "fall11", "imagenet-21k-p-winter21": "winter21"}
-
 
 def names() -> list[str]:
     """Return the names of all published splits."""
@@ -79,36 +77,10 @@ def published(name: str, split: Class = 0) -> Protocol:
 
 @cache
 def _published() -> dict[str, dict[Class, dict[str, Any]]]:
-    """Return the classes of each split, by name."""
+    """Return the arguments of `Protocol` for each split, by name."""
     packed = files("openset.protocols").joinpath("splits.json.xz").read_bytes()
-    data = json.loads(lzma.decompress(packed))
-    found: dict[str, dict[Class, dict[str, Any]]] = {}
-    for name, entry in data["small_scale"].items():
-        source, outside = entry.get("known_source", name), entry["unknown_source"]
-        about = {
-            "source": source,
-            "unknown_source": "" if outside == source else outside,
-            # CIFAR+N: the knowns are of CIFAR-10
-            "classes": range(entry.get("num_classes_total", 10)),
-        }
-        found[name] = {i: about | one for i, one in enumerate(entry["splits"])}
-    for name, entry in data["fine_grained_ssb"].items():
-        about = {"known": entry["known"], "source": name}
-        about["classes"] = range(entry["num_classes_total"])
-        unknown = entry["unknown"].items()
-        found[name] = {level: {**about, "unknown": one} for level, one in unknown}
-    ssb = data["imagenet_ssb"]
-    # The Winter-21 file lists no known classes; its "closest" classes are all among
-    # the 991 of Fall-11.
-    about = {"known": ssb["fall11"]["known_imagenet1k_wnids"]}
-    about |= {"source": "imagenet", "unknown_source": "imagenet-21k-p"}
-    for name, release in _SSB.items():
-        found[name] = {
-            level: {**about, "unknown": ssb[release][f"unknown_{level.lower()}"]}
-            for level in ("Easy", "Hard")
-        }
-    found["imagenet-protocols"] = {
-        split: {**one, "source": "imagenet"}
-        for split, one in data["imagenet_protocols"].items()
+    found = json.loads(lzma.decompress(packed))["splits"]
+    return {
+        name: dict(enumerate(one) if isinstance(one, list) else one)
+        for name, one in found.items()
     }
-    return found

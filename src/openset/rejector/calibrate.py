@@ -14,6 +14,7 @@ from openset.detectors import Fitted
 from openset.metrics.counts import RankingCounts
 from openset.outputs import Outputs, need_outputs, need_same_classes
 from openset.outputs.seen import hashes_of, need_unseen
+from openset.rejector.network import marks_of
 from openset.scores import Scores
 from openset.selection import (
     SYNTHETIC_KINDS,
@@ -21,13 +22,7 @@ from openset.selection import (
     need_use_of_logits,
     synthetic,
 )
-from openset.thresholds import (
-    Report,
-    Threshold,
-    needs_unknowns,
-    objectives,
-    report,
-)
+from openset.thresholds import Caution, Threshold, needs_unknowns, objectives
 
 CALLER = "Rejector.calibrate"
 _FOLDS = 3  # parts of the classes, left out in turn
@@ -98,19 +93,9 @@ def need_unknowns(objective: str | Callable[..., Threshold], scores: Scores) -> 
         _check.fail(CALLER, "surrogate", rule, got, remedy)
 
 
-def checked_report(
-    scores: Scores,
-    threshold: Threshold,
-    fitted: Fitted,
-    known: Outputs,
-    *,
-    train: Outputs | None,
-    accept_risk: bool,
-) -> Report:
-    """Report what the threshold does; refuse it if it collapses, warn of the rest."""
-    near = None if train is None else _near(fitted, train, known)
-    made = report(scores, threshold, near=near)
-    errors = [str(one) for one in made.cautions if one.severity == "error"]
+def warn_of(cautions: Sequence[Caution], *, accept_risk: bool) -> None:
+    """Warn of the cautions; refuse a threshold that collapses."""
+    errors = [str(one) for one in cautions if one.severity == "error"]
     if errors and not accept_risk:
         msg = (
             f"{CALLER}: {'; '.join(errors)}. Look at the data (labels, signs, "
@@ -118,12 +103,11 @@ def checked_report(
             "it is: accept_risk=True"
         )
         raise CalibrationError(msg)
-    for one in made.cautions:
+    for one in cautions:
         warnings.warn(str(one), CalibrationWarning, stacklevel=3)  # the caller's line
-    return made
 
 
-def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
+def near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
     """Leave known classes out; None where the detector cannot be fitted without."""
     need_outputs(CALLER, "train", train)
     need_same_classes(CALLER, train, known.classes, of="known", name="train")
@@ -138,9 +122,14 @@ def _near(fitted: Fitted, train: Outputs, known: Outputs) -> Scores | None:
         return None
 
 
-def quantiles(counts: RankingCounts) -> dict[str, NDArray[np.float64]]:
+def kept_of(counts: RankingCounts, known: Outputs) -> dict[str, NDArray[Any]]:
+    """Return what is kept of the calibration samples, to compare new ones with."""
+    return _quantiles(counts) | _some_features(known) | marks_of(known)
+
+
+def _quantiles(counts: RankingCounts) -> dict[str, NDArray[Any]]:
     """Return evenly spaced quantiles of the scores of both sides."""
-    found: dict[str, NDArray[np.float64]] = {}
+    found: dict[str, NDArray[Any]] = {}
     for side in ("known", "unknown"):
         if n := getattr(counts, f"n_{side}"):
             # Scores of the data, not means of two: ±inf must stay what they are. The
@@ -151,16 +140,15 @@ def quantiles(counts: RankingCounts) -> dict[str, NDArray[np.float64]]:
     return found
 
 
-def some_features(known: Outputs) -> NDArray[Any] | None:
+def _some_features(known: Outputs) -> dict[str, NDArray[Any]]:
     """Draw known samples, and return their features."""
-    if known.features is None:
-        return None
     rows = np.flatnonzero(known.labels != UNKNOWN)
-    n = min(_ROWS, rows.size, _NUMBERS // int(known.features.shape[1]))
+    width = _NUMBERS if known.features is None else int(known.features.shape[1])
+    n = min(_ROWS, rows.size, _NUMBERS // width)
     if n < _LEAST_ROWS:
-        return None
+        return {}
     drawn = np.sort(np.random.default_rng(0).choice(rows, n, replace=False))
     found = _xp.to_numpy(known.take(drawn).features)
     with np.errstate(over="ignore"):
         small = found.astype(np.float32)
-    return _check.frozen(small if np.isfinite(small).all() else found)
+    return {"features": _check.frozen(small if np.isfinite(small).all() else found)}

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from openset import _check, _io, _npz
-from openset._safe_text import csv_cell
 from openset._types import UNKNOWN
 from openset.outputs import Outputs
 from openset.scores import Scores
+from openset.stats.tables import csv_text
 from openset.thresholds import Threshold
 
 
@@ -157,14 +157,13 @@ class Tables:
         if path.suffix == ".npz":
             _npz.save(path, self.columns(decisions, outputs))
             return path
-        rows = self.rows(decisions, outputs)
-        table = []
-        for i, row in enumerate(rows):
-            cells = {n: "nan" if x is None else csv_cell(x) for n, x in row.items()}
+        records = []
+        for i, row in enumerate(self.rows(decisions, outputs)):
+            cells = {n: "nan" if cell is None else cell for n, cell in row.items()}
             if "set" in row:
-                cells["set"] = csv_cell("|".join(row["set"]))
-            table.append([i, *cells.values()])
-        _io.put(path, _io.csv_text(["row", *rows[0]], table))
+                cells["set"] = "|".join(row["set"])
+            records.append({"row": i, **cells})
+        _io.put(path, csv_text(records))
         return path
 
     def name_of(self, label: int) -> str:

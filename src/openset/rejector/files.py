@@ -6,8 +6,8 @@
                       threshold, classes, report, sets, input_step,
                       state {file, sha256}, versions, sha256 (of all other entries)
     state-HASH.npz    state.* (what the detector learnt), seen.* (hashes of the samples
-                      it was fitted on), reference.* (quantiles of the calibration
-                      scores), network.* (marks of the network), features
+                      it was fitted on), reference.* (what is kept of the samples of
+                      the calibration)
 
 The arrays are written beside those of an earlier rejector, under a name of their own.
 Then the manifest is replaced in one step: there is always a complete rejector.
@@ -16,7 +16,6 @@ Then the manifest is replaced in one step: there is always a complete rejector.
 import hashlib
 import io
 import json
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -35,8 +34,9 @@ if TYPE_CHECKING:
     from openset.rejector.rejector import Rejector  # it imports us
 
 MANIFEST = "manifest.json"
-_KIND, _SCHEMA = "openset.Rejector", 1
+_KIND = "openset.Rejector"
 _CALLER = "Rejector.load"
+_STATE = ("state-", ".state-", f".{MANIFEST}.")  # arrays, and what was not completed
 
 
 def save(rejector: "Rejector", folder: Path) -> Path:
@@ -44,9 +44,6 @@ def save(rejector: "Rejector", folder: Path) -> Path:
     check_destination(folder)
     about, arrays = rejector.fitted.parts(caller="Rejector.save")
     arrays |= {f"reference.{name}": one for name, one in rejector.reference.items()}
-    arrays |= {f"network.{name}": one for name, one in rejector.network.items()}
-    if rejector.reference_features is not None:
-        arrays["features"] = rejector.reference_features
     stream = io.BytesIO()
     _npz.save(stream, arrays)
     content = stream.getvalue()
@@ -54,26 +51,20 @@ def save(rejector: "Rejector", folder: Path) -> Path:
     name = _state_file(digest)
     manifest: dict[str, Any] = {
         "kind": _KIND,
-        "schema": _SCHEMA,
+        "schema": 1,
         "detector": about,
         "threshold": rejector.threshold.to_dict(),
         "classes": list(rejector.classes),
         "report": rejector.report.to_dict(),
         "sets": None if rejector.sets is None else asdict(rejector.sets),
         "input_step": rejector.input_step,
-        "versions": {
-            "openset": __version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": {"openset": __version__, "numpy": np.__version__},
         "state": {"file": name, "sha256": digest},
     }
     manifest["sha256"] = _digest(manifest)
     text = json.dumps(manifest, indent=2, ensure_ascii=False, allow_nan=False)
     # Of the rejector that is replaced, and of saves that were killed.
-    old = [
-        one for p in ("state-*", ".state-*", f".{MANIFEST}.*") for one in folder.glob(p)
-    ]
+    old = [one for one in folder.glob("*") if one.name.startswith(_STATE)]
     _io.put(folder / name, content)
     _io.put(folder / MANIFEST, text + "\n")
     for path in old:
@@ -86,10 +77,10 @@ def check_destination(
     folder: str | Path, *, caller: str = "Rejector.save", name: str = "folder"
 ) -> None:
     """Refuse a folder that holds something other than a rejector."""
-    folder, ours = Path(folder), (MANIFEST, "state-", ".state-", f".{MANIFEST}.")
+    folder = Path(folder)
     others = [folder] if folder.is_file() else folder.glob("*")
     is_rejector = (folder / MANIFEST).exists()
-    if not is_rejector and any(not one.name.startswith(ours) for one in others):
+    if not is_rejector and any(not one.name.startswith(_STATE) for one in others):
         rule = f"a new folder, or one with a rejector ({MANIFEST})"
         _check.fail(caller, name, rule, f"{folder}, which holds something else")
 
@@ -100,13 +91,25 @@ def load(folder: str | Path, plugins: Sequence[str]) -> dict[str, Any]:
         _plugins.imported(one, caller=_CALLER, name="plugins")
     try:
         manifest = json.loads(read(folder, MANIFEST))
-        kind, schema = manifest.get("kind"), manifest.get("schema")
-        if (kind, schema) != (_KIND, _SCHEMA):
-            rule, got = f"{_KIND} of schema {_SCHEMA}", f"{kind} of schema {schema}"
-            remedy = "Upgrade openset to read newer files"
-            _check.fail(_CALLER, str(folder), rule, got, remedy, ArtefactError)
+        _npz.need_kind(_CALLER, str(folder), manifest, _KIND)
         _need_hash(folder, MANIFEST, manifest.pop("sha256", None), _digest(manifest))
-        return _fields(folder, manifest, plugins)
+        digest, sets = manifest["state"]["sha256"], manifest["sets"]
+        name = _state_file(digest)
+        content = read(folder, name)
+        _need_hash(folder, name, digest, hashlib.sha256(content).hexdigest())
+        arrays, _ = _npz.load(f"{folder}/{name}", io.BytesIO(content))
+        where: Any = {"caller": _CALLER, "path": folder, "plugins": plugins}
+        threshold = Threshold.from_dict(manifest["threshold"])
+        reference = _npz.group(arrays, "reference")
+        return {
+            "fitted": Fitted.of_parts(manifest["detector"], arrays, **where),
+            "threshold": threshold,
+            "report": Report.from_dict(manifest["report"], threshold),
+            "classes": tuple(map(str, manifest["classes"])),
+            "reference": {"known": reference["known"], **reference},
+            "sets": None if sets is None else SetRule(**sets),
+            "input_step": str(manifest["input_step"]),
+        }
     except FileNotFoundError as error:
         error.add_note(f"{_CALLER}: {folder} is not a rejector, or not all of one")
         raise
@@ -119,35 +122,9 @@ def load(folder: str | Path, plugins: Sequence[str]) -> dict[str, Any]:
 
 def _need_hash(folder: str | Path, name: str, wanted: str | None, found: str) -> None:
     if wanted != found:
-        msg = (
-            f"{_CALLER}: {folder}/{name} was changed after it was written: its sha256 "
-            "is not that of the manifest. Restore it, or calibrate again"
-        )
-        raise ArtefactError(msg)
-
-
-def _fields(
-    folder: str | Path, manifest: Mapping[str, Any], plugins: Sequence[str]
-) -> dict[str, Any]:
-    digest, sets = manifest["state"]["sha256"], manifest["sets"]
-    name = _state_file(digest)
-    content = read(folder, name)
-    _need_hash(folder, name, digest, hashlib.sha256(content).hexdigest())
-    arrays, _ = _npz.load(f"{folder}/{name}", io.BytesIO(content))
-    where: Any = {"caller": _CALLER, "path": folder, "plugins": plugins}
-    threshold = Threshold.from_dict(manifest["threshold"])
-    reference = _npz.group(arrays, "reference")
-    return {
-        "fitted": Fitted.of_parts(manifest["detector"], arrays, **where),
-        "threshold": threshold,
-        "report": Report.from_dict(manifest["report"], threshold),
-        "classes": tuple(map(str, manifest["classes"])),
-        "reference": {"known": reference["known"], **reference},
-        "reference_features": arrays.get("features"),
-        "sets": None if sets is None else SetRule(**sets),
-        "input_step": str(manifest["input_step"]),
-        "network": _npz.group(arrays, "network"),
-    }
+        rule, got = "as it was written", "another sha256 than the manifest says"
+        remedy = "Restore it, or calibrate again"
+        _check.fail(_CALLER, f"{folder}/{name}", rule, got, remedy, ArtefactError)
 
 
 def _state_file(digest: str) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from openset import _xp
-from openset._types import UNKNOWN, CalibrationWarning
-from openset.outputs import Outputs, picked
+from openset._types import UNKNOWN, Array, CalibrationWarning
+from openset.outputs import Outputs
 
 Marks: TypeAlias = Mapping[str, NDArray[Any]]
 
@@ -35,33 +35,34 @@ def marks_of(known: Outputs) -> dict[str, NDArray[Any]]:
     classes alone would look like another network.
     """
     found: dict[str, NDArray[Any]] = {}
-    features, logits = _rows(known.features), _rows(known.logits)
+    sample = _sample(known)
+    labels: Any = sample.labels
+    features, logits = _numbers(sample.features), _numbers(sample.logits)
     if features is None:
         return found
     if known.weight is not None and known.bias is not None and logits is not None:
-        weight = _xp.to_numpy(known.weight[:_CLASSES, ...]).astype(np.float64)
-        bias = _xp.to_numpy(known.bias[:_CLASSES]).astype(np.float64)
-        if _misfit(features, logits, weight, bias) < _ROUNDING:
-            found |= {"weight": weight, "bias": bias}
-    if known.labels is None or features.shape[1] < _FEWEST_UNITS:
-        return found
-    labels = known.labels[_places(len(known))]
-    classes = np.unique(labels[labels != UNKNOWN])
-    means = np.stack([features[labels == c].mean(axis=0) for c in classes])
-    mean = means.mean(axis=0)
-    if len(features) >= _FEWEST_ROWS and _correlations(means, mean).min() > _ALIKE:
-        found["mean"] = mean
+        layer = {"weight": known.weight[:_CLASSES, ...], "bias": known.bias[:_CLASSES]}
+        layer = {name: _numbers(one) for name, one in layer.items()}
+        if _misfit(features, logits, layer) < _ROUNDING:
+            found |= layer
+    if len(features) >= _FEWEST_ROWS and features.shape[1] >= _FEWEST_UNITS:
+        classes = np.unique(labels[labels != UNKNOWN])
+        means = np.stack([features[labels == c].mean(axis=0) for c in classes])
+        mean = means.mean(axis=0)
+        if _correlations(means, mean).min() > _ALIKE:
+            found["mean"] = mean
     return found
 
 
 @np.errstate(all="ignore")
 def warn_of_another(caller: str, outputs: Outputs, marks: Marks) -> None:
     """Warn if outputs are not of the network whose marks these are."""
-    features, logits, why = _rows(outputs.features), _rows(outputs.logits), ""
+    sample, why = _sample(outputs), ""
+    features, logits = _numbers(sample.features), _numbers(sample.logits)
     if features is None:
         return
     if "weight" in marks and logits is not None:
-        misfit = _misfit(features, logits, marks["weight"], marks["bias"])
+        misfit = _misfit(features, logits, marks)
         if misfit > _OTHER:
             why = (
                 "the last layer of that network gives other logits for their features, "
@@ -85,28 +86,23 @@ def warn_of_another(caller: str, outputs: Outputs, marks: Marks) -> None:
         warnings.warn(msg, CalibrationWarning, stacklevel=2)
 
 
-def _places(n: int) -> NDArray[np.intp]:
-    """Return evenly spaced places: samples are often sorted by class."""
-    return np.unique(np.linspace(0, n - 1, min(n, _ROWS)).astype(int))
+def _sample(outputs: Outputs) -> Outputs:
+    """Return evenly spaced samples: they are often sorted by class."""
+    n = len(outputs)
+    return outputs.take(np.unique(np.linspace(0, n - 1, min(n, _ROWS)).astype(int)))
 
 
-def _rows(array: Any) -> NDArray[np.float64] | None:
-    if array is None:
-        return None
-    return _xp.to_numpy(picked(array, _places(array.shape[0]))).astype(np.float64)
+def _numbers(array: Any) -> Any:
+    return None if array is None else _xp.to_numpy(array).astype(np.float64)
 
 
-def _misfit(
-    features: NDArray[np.float64],
-    logits: NDArray[np.float64],
-    weight: NDArray[np.float64],
-    bias: NDArray[np.float64],
-) -> float:
+def _misfit(features: Array, logits: Array, layer: Marks) -> float:
     """Return the distance of logits from those of a layer, as a share of their spread.
 
     Logits may be scaled by one number, and shifted by one for each sample.
     """
-    pairs = logits[:, : len(bias)], features @ weight.T + bias
+    bias = layer["bias"]
+    pairs = logits[:, : len(bias)], features @ layer["weight"].T + bias
     given, found = (one - one.mean(axis=1, keepdims=True) for one in pairs)
     rows = np.isfinite(given).all(axis=1) & np.isfinite(found).all(axis=1)
     given, found = given[rows], found[rows]
@@ -115,8 +111,6 @@ def _misfit(
     return float(np.nan_to_num(share))  # without spread there is nothing to compare
 
 
-def _correlations(
-    rows: NDArray[np.float64], mean: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _correlations(rows: Array, mean: Array) -> NDArray[np.float64]:
     """Return the correlation of each row with these means; NaN is 0."""
     return np.nan_to_num(np.corrcoef(rows, mean)[-1, :-1])

@@ -1,7 +1,7 @@
 """`Rejector`: decides for each sample whether it is of a known class or unknown."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
@@ -22,7 +22,7 @@ from openset.outputs import (
 from openset.outputs.seen import need_unseen
 from openset.rejector import calibrate, files
 from openset.rejector.decisions import Decisions, Tables
-from openset.rejector.network import Marks, marks_of, warn_of_another
+from openset.rejector.network import warn_of_another
 from openset.rejector.sets import SetRule
 from openset.scores import Scores
 from openset.selection import Choice
@@ -33,6 +33,7 @@ from openset.thresholds import (
     Threshold,
     choose_by,
     operate,
+    report,
 )
 
 Invalid = Literal["error", "reject"]
@@ -54,18 +55,17 @@ class Rejector(Tables):
     classes
         Names of the known classes, if the calibration samples had them.
     reference
-        Evenly spaced quantiles of the calibration scores, smallest first: at most 1025
-        of the known samples (``"known"``) and of the unknown ones (``"unknown"``).
-    reference_features
-        Features of some known calibration samples, drawn at random; or None.
+        What is kept of the calibration samples, to compare new ones with: evenly spaced
+        quantiles of the scores, smallest first, at most 1025 of the ``"known"`` samples
+        and of the ``"unknown"`` ones; ``"features"`` of some known samples, drawn at
+        random; of the network a part of the last layer (``"weight"``, ``"bias"``) and
+        the ``"mean"`` of the features. Outputs that seem to be of another network are
+        warned of.
     sets
         The rule of the prediction sets, if there are any.
     input_step
         How the inputs of the calibration were perturbed along a gradient (ODIN), if
         they were: outputs of other inputs are refused.
-    network
-        A part of the last layer and the mean features: outputs that seem to be of
-        another network than those of the calibration are warned of.
 
     Examples
     --------
@@ -85,11 +85,9 @@ class Rejector(Tables):
     threshold: Threshold
     report: Report
     classes: tuple[str, ...] = ()
-    reference: Mapping[str, NDArray[np.float64]]
-    reference_features: NDArray[Any] | None = None
+    reference: Mapping[str, NDArray[Any]]
     sets: SetRule | None = None
     input_step: str = ""
-    network: Marks = field(default_factory=dict)
 
     @classmethod
     def calibrate(
@@ -161,9 +159,9 @@ class Rejector(Tables):
         threshold = choose_by(
             objective, scores, caller=calibrate.CALLER, alpha=alpha, options=options
         )
-        made = calibrate.checked_report(
-            scores, threshold, fitted, known, train=train, accept_risk=accept_risk
-        )
+        near = None if train is None else calibrate.near(fitted, train, known)
+        made = report(scores, threshold, near=near)
+        calibrate.warn_of(made.cautions, accept_risk=accept_risk)
         rule = None
         if sets is not None:
             kept = threshold.accepts(scores)[: len(known)] & (known.labels != UNKNOWN)
@@ -174,11 +172,9 @@ class Rejector(Tables):
             threshold=threshold,
             report=made,
             classes=known.classes,
-            reference=calibrate.quantiles(counts),
-            reference_features=calibrate.some_features(known),
+            reference=calibrate.kept_of(counts, known),
             sets=rule,
             input_step=known.input_step,
-            network=marks_of(known),
         )
 
     def __repr__(self) -> str:
@@ -200,7 +196,7 @@ class Rejector(Tables):
         if outputs.labels is None:  # not used in scoring, only copied to the result
             outputs = outputs.as_unknown()
         scores = self.fitted.score(outputs, rows=rows)
-        warn_of_another("Rejector", outputs, self.network)
+        warn_of_another("Rejector", outputs, self.reference)
         return scores
 
     def decide(
@@ -258,11 +254,11 @@ class Rejector(Tables):
                 if invalid == "error" or bad[new].all():  # it would raise for ever
                     raise
                 bad[new] = True
-                continue
-            known[~bad], predicted[~bad] = scores.known, scores.predicted
-            at = self.threshold.value if threshold is None else threshold
-            labels[~bad] = scores.decided(at)
-            break
+            else:
+                known[~bad], predicted[~bad] = scores.known, scores.predicted
+                at = self.threshold.value if threshold is None else threshold
+                labels[~bad] = scores.decided(at)
+                break
         sets = None
         if self.sets is not None:
             if outputs.logits is None:
@@ -323,14 +319,6 @@ class Rejector(Tables):
             ``"package.module:Class"``: the file does not decide what is imported.
         """
         return cls(**files.load(folder, plugins))
-
-    def check_network(self, caller: str, name: str, **got: int | None) -> None:
-        """Raise unless a network has as many classes and features as the rejector."""
-        for what, found in got.items():
-            wanted = self.fitted.widths.get(what)
-            if wanted and found and wanted != found:
-                rule = f"{wanted}, as in the rejector"
-                _check.fail(caller, f"{what} of {name}", rule, found)
 
     def _check(self, outputs: Outputs) -> None:
         """Raise unless these are valid outputs of the rejector's network."""

@@ -158,7 +158,7 @@ class Watch:
         """
         rates = rejector.report.rates
         n_rejected = rates.n_known - rates.n_accepted_known
-        rows = rejector.reference_features
+        rows = rejector.reference.get("features")
         # Nearly all of the features are of accepted samples.
         kept = Kept(rejector.reference["known"], rates.n_known, n_rejected, rows, rows)
         return cls(rejector.threshold, kept, false_alarms=false_alarms, rates=rates)

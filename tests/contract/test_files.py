@@ -43,52 +43,41 @@ def sketch(seed):
     return found
 
 
-def unknown():
-    return drawn(20, seed=7, unknown=True)
-
-
 def head(seed):
     weight = np.random.default_rng(seed).normal(size=(3, 4))
     return LinearHead(weight=weight, bias=np.zeros(3), classes=tuple("abc"))
 
 
-def cell(seed):
+def results(seed):
     key = {"protocol": "p", "model": "m", "method": "", "detector": "msp"}
     row = {"metric": "auroc", "value": seed / 10, "n": 6}
-    return runs.Cell(key=key, rows=[row])
+    return runs.Cell(key=key, rows=[row]).results()
 
 
+def protocol(seed):
+    return protocols.outlier(4, 3, rng=seed)
+
+
+def rejector(seed):
+    return calibrated(fitted(seed))
+
+
+def decided(made):
+    return made.decide(drawn(30, seed=8)).known
+
+
+TABLES = (".npz", ".csv", ".parquet")
 # A value, its reader, what tells it from another one, and the kinds of its files.
 VALUES = {
     "outputs": (outputs, Outputs.load, lambda one: one.logits, (".npz", "")),
-    "scores": (
-        scores,
-        Scores.load,
-        lambda one: one.known,
-        (".npz", ".csv", ".parquet"),
-    ),
+    "scores": (scores, Scores.load, lambda one: one.known, TABLES),
     "fitted": (fitted, Fitted.load, lambda one: one.state["bank"], (".npz",)),
-    "rejector": (
-        lambda seed: calibrated(fitted(seed)),
-        Rejector.load,
-        lambda one: one.decide(drawn(30, seed=8)).known,
-        ("",),
-    ),
+    "rejector": (rejector, Rejector.load, decided, ("",)),
     "data set": (data_set, datasets.load, lambda one: one.inputs, (".npz",)),
     "sketch": (sketch, Sketch.load, lambda one: one.bracket("auroc"), (".npz",)),
     "head": (head, LinearHead.load, lambda one: one.weight, (".npz",)),
-    "results": (
-        lambda seed: cell(seed).results(),
-        Results.load,
-        lambda one: one.column("value"),
-        (".csv",),
-    ),
-    "protocol": (
-        lambda seed: protocols.outlier(4, 3, rng=seed),
-        protocols.load,
-        lambda one: one.hash,
-        (".json",),
-    ),
+    "results": (results, Results.load, lambda one: one.column("value"), (".csv",)),
+    "protocol": (protocol, protocols.load, lambda one: one.hash, (".json",)),
 }
 FILES = [(name, kind) for name, (*_, kinds) in VALUES.items() for kind in kinds]
 # What is in a table or a map, nobody counts or adds up.
@@ -213,26 +202,18 @@ def test_a_damaged_file_is_refused_or_was_not_damaged(kind, tmp_path):
         file.write_bytes(content)
 
 
-def objects():
-    stream = io.BytesIO()
-    np.savez(stream, **dict.fromkeys(("logits", "known"), np.array([{}], object)))
-    return stream.getvalue()
-
-
-def packed():
-    stream = io.BytesIO()
-    with zipfile.ZipFile(stream, "w", zipfile.ZIP_LZMA) as archive:
-        archive.writestr("logits.npy", b"")
-    return stream.getvalue()
-
-
+PICKLED = io.BytesIO()
+np.savez(PICKLED, **dict.fromkeys(("logits", "known"), np.array([{}], object)))
+PACKED = io.BytesIO()
+with zipfile.ZipFile(PACKED, "w", zipfile.ZIP_LZMA) as lzma_archive:
+    lzma_archive.writestr("logits.npy", b"")
 OTHERS = {
     "empty": b"",
     "text": b"label\n1\n",
     "a pickle": b"\x80\x04}.",
     "one array": b"\x93NUMPY\x01\x00v\x00{}",
-    "objects": objects(),
-    "another compression": packed(),
+    "objects": PICKLED.getvalue(),
+    "another compression": PACKED.getvalue(),
     "parquet": b"PAR1",
     "bytes": bytes(range(256)),
 }

@@ -68,15 +68,9 @@ def test_an_official_validation_part_is_used_unless_a_share_is_asked_for(zoo):
 
 
 def test_every_part_may_have_its_own_source(zoo, other):
-    p = Protocol(
-        known=["ant"],
-        unknown=["bee"],
-        negative=["x"],
-        surrogate=["y"],
-        source="zoo",
-        negative_source="other",
-        surrogate_source="other",
-    )
+    parts = {"known": ["ant"], "unknown": ["bee"], "negative": ["x"]}
+    from_other = {"negative_source": "other", "surrogate_source": "other"}
+    p = Protocol(**parts, surrogate=["y"], source="zoo", **from_other)
     made = cut(zoo, p, negative=other, surrogate=other)
     assert set(made.negative.groups) == {"x"}
     assert set(made.surrogate.groups) == {"y"}
@@ -88,9 +82,7 @@ def test_two_data_sets_of_one_name_are_refused(zoo, other):
     a, b = (replace(one, name="arrays", label_set="") for one in (zoo, other))
     p = protocols.outlier(5, 3, 2, 2)
     for function in (cut, folds):
-        with pytest.raises(
-            ValueError, match="must be of different names, got 'arrays'"
-        ):
+        with pytest.raises(ValueError, match="of different names, got 'arrays'"):
             function(a, p, unknown=b)
     made = cut(a, p, unknown=replace(b, name="others"))
     assert len(set(made.test.ids.tolist())) == len(made.test)
@@ -104,14 +96,8 @@ def test_two_data_sets_of_one_name_are_refused(zoo, other):
     [
         ({"known": ["cow"]}, "class must be a class of zoo"),
         ({"source": "mnist"}, "dataset must be 'mnist', whose classes the protocol"),
-        (
-            {"unknown_source": "other"},
-            r"got none. Pass unknown=datasets.load\('other'\)",
-        ),
-        (
-            {"known": ["bee", 3], "unknown": [1]},
-            "unknown classes must be different .* got 'bee' twice",
-        ),
+        ({"unknown_source": "other"}, r"got none. Pass unknown=datasets.load\('ot"),
+        ({"known": ["bee", 3], "unknown": [1]}, "unknown classes .* 'bee' twice"),
         ({"known": ["dog", 3]}, "known classes must be different .* 'dog' twice"),
         ({"n_tests": 50}, "enough for 50 test parts, got 20 known ones in all"),
         ({"n_tests": 15}, r"got 10 unknown ones in all. Use fewer parts or unknowns"),
@@ -125,40 +111,30 @@ def test_cuts_that_make_no_sense_are_explained(zoo, changes, message):
 
 @pytest.mark.parametrize("function", [cut, folds])
 def test_names_and_several_draws_are_no_data_set_and_no_protocol(zoo, function):
-    name = function.__name__
-    message = rf"{name}: dataset must be a Dataset, got str. Load it with datasets.load"
-    with pytest.raises(TypeError, match=message):
-        function("zoo", PROTOCOL)
     draws = protocols.holdout(zoo, 3, 2, repeats=2)
-    message = rf"{name}: protocol must be a Protocol, got Draws. .* draws\[0\]"
-    with pytest.raises(TypeError, match=message):
-        function(zoo, draws)
+    for arguments, words in (
+        (("zoo", PROTOCOL), "dataset must be a Dataset, got str. Load it with datase"),
+        ((zoo, draws), r"protocol must be a Protocol, got Draws. .* draws\[0\]"),
+    ):
+        with pytest.raises(TypeError, match=f"{function.__name__}: {words}"):
+            function(*arguments)
 
 
-def test_sets_of_other_kind_or_shape_are_not_mixed(zoo, other):
+def test_data_sets_that_do_not_fit_are_refused(zoo, other):
     p = protocols.outlier(zoo, other, 2, 3)
     texts = from_arrays(["a", "b", "c"], ["x", "y", "z"], name="other")
-    with pytest.raises(ValueError, match="unknown= must be left out"):
-        cut(zoo, PROTOCOL, unknown=other)
-    with pytest.raises(ValueError, match="unknown must be of kind 'table'"):
-        cut(zoo, p, unknown=texts)
     wide = replace(other, inputs=np.zeros((30, 7)))
-    with pytest.raises(
-        ValueError, match=r"must be of one shape, got \(1,\) and \(7,\)"
-    ):
-        cut(zoo, p, unknown=wide)
-
-
-def test_a_data_set_without_parts_is_pointed_to_folds(zoo):
-    with pytest.raises(ValueError, match=r"with a train part.*with_parts"):
-        cut(replace(zoo, parts={}), PROTOCOL)
-
-
-def test_a_class_without_samples_in_a_part_is_named(zoo):
     bee = [row for row in zoo.parts["test"].tolist() if zoo.labels[row] != 1]
     poor = replace(zoo, parts={"train": zoo.parts["train"], "test": bee})
-    with pytest.raises(ValueError, match="got none in its test part of 'bee'"):
-        cut(poor, PROTOCOL)
+    for data, protocol, unknown, words in (
+        (zoo, PROTOCOL, other, "unknown= must be left out"),
+        (zoo, p, texts, "unknown must be of kind 'table'"),
+        (zoo, p, wide, r"must be of one shape, got \(1,\) and \(7,\)"),
+        (replace(zoo, parts={}), PROTOCOL, None, "with a train part.*with_parts"),
+        (poor, PROTOCOL, None, "got none in its test part of 'bee'"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            cut(data, protocol, unknown=unknown)
 
 
 @pytest.mark.parametrize(

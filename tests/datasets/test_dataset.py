@@ -11,38 +11,26 @@ PETS |= {"kind": "table", "name": "pets"}
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "message"),
+    ("changes", "message"),
     [
-        ({"kind": "sound"}, ValueError, "kind must be one of 'image', 'text', 'table'"),
-        ({"labels": [0, 1]}, ValueError, "inputs and labels must have the same length"),
-        ({"labels": [0, 1, 2, 0]}, ValueError, "labels must be below 2"),
-        ({"labels": [0, 1, -1, 0]}, ValueError, "unlisted must be given exactly if"),
-        ({"unlisted": "oos"}, ValueError, "unlisted must be given exactly if"),
-        ({"labels": [0.5] * 4}, TypeError, "labels must be integers"),
-        ({"classes": ["cat", "cat"]}, ValueError, "classes must be free of duplicates"),
-        (
-            {"inputs": np.array([{}] * 4)},
-            TypeError,
-            "inputs must be numbers or strings",
-        ),
-        ({"parts": {"extra": [0]}}, ValueError, "parts must be one of 'train'"),
-        ({"parts": {"train": []}}, ValueError, "part train must be a non-empty list"),
-        ({"parts": {"train": [0.5]}}, ValueError, "part train must be a non-empty"),
-        ({"parts": {"test": [4]}}, ValueError, r"part test must be .* rows in 0\.\.3"),
-        (
-            {"parts": {"train": [0, 1], "test": [1]}},
-            ValueError,
-            "parts must be disjoint.*must not be tested on",
-        ),
-        (
-            {"labels": [0, 1, -1, 0], "unlisted": "cat"},
-            ValueError,
-            "unlisted must be no class name",
-        ),
+        ({"kind": "sound"}, "kind must be one of 'image', 'text', 'table'"),
+        ({"labels": [0, 1]}, "inputs and labels must have the same length"),
+        ({"labels": [0, 1, 2, 0]}, "labels must be below 2"),
+        ({"labels": [0, 1, -1, 0]}, "unlisted must be given exactly if"),
+        ({"unlisted": "oos"}, "unlisted must be given exactly if"),
+        ({"labels": [0, 1, -1, 0], "unlisted": "cat"}, "unlisted must be no class"),
+        ({"labels": [0.5] * 4}, "labels must be integers"),
+        ({"classes": ["cat", "cat"]}, "classes must be free of duplicates"),
+        ({"inputs": np.array([{}] * 4)}, "inputs must be numbers or strings"),
+        ({"parts": {"extra": [0]}}, "parts must be one of 'train'"),
+        ({"parts": {"train": []}}, "part train must be a non-empty list"),
+        ({"parts": {"train": [0.5]}}, "part train must be a non-empty"),
+        ({"parts": {"test": [4]}}, r"part test must be .* rows in 0\.\.3"),
+        ({"parts": {"train": [0, 1], "test": [1]}}, "disjoint.*must not be tested on"),
     ],
 )
-def test_what_is_no_data_set_is_refused_with_the_rule(changes, error, message):
-    with pytest.raises(error, match=f"Dataset: .*{message}"):
+def test_what_is_no_data_set_is_refused_with_the_rule(changes, message):
+    with pytest.raises((TypeError, ValueError), match=f"Dataset: .*{message}"):
         Dataset(**(PETS | changes))
 
 
@@ -50,9 +38,7 @@ def test_a_class_is_found_by_name_or_number():
     pets = Dataset(**PETS)
     assert [pets.number(c) for c in ("dog", 1, np.int64(1))] == [1] * 3
     for stranger in ("cow", 2, -1, True):
-        with pytest.raises(
-            ValueError, match=r"class must be a class of pets \(0..1, or"
-        ):
+        with pytest.raises(ValueError, match=r"be a class of pets \(0..1, or"):
             pets.number(stranger)
 
 
@@ -87,10 +73,8 @@ def test_a_saved_data_set_is_loaded_as_it_was(tmp_path):
         assert getattr(again, field) == getattr(pets, field)
     assert np.array_equal(again.inputs, pets.inputs)
     assert np.array_equal(again.labels, pets.labels)
-    assert {p: r.tolist() for p, r in again.parts.items()} == {
-        "train": [0, 1, 2],
-        "test": [3],
-    }
+    parts = {p: r.tolist() for p, r in again.parts.items()}
+    assert parts == {"train": [0, 1, 2], "test": [3]}
 
 
 def test_only_arrays_are_saved_and_only_as_npz(tmp_path):

@@ -96,11 +96,11 @@ def test_an_image_that_cannot_be_read_is_named(stored, tmp_path):
         found.inputs[1]
 
 
-def test_rows_that_were_selected_are_the_ones_read(tmp_path):
-    whole = split({"text": list("pqrs"), "label": list("abca")})
+def test_rows_that_were_selected_are_the_ones_read_and_numbers_keep_order(tmp_path):
+    whole = split({"text": list("pqrs"), "target": [3, 2, 7, 10]})
     found = load(tmp_path, train=whole.select([3, 1]))
     assert found.inputs.tolist() == ["s", "q"]
-    assert [found.classes[i] for i in found.labels] == ["a", "b"]
+    assert (found.classes, found.labels.tolist()) == (("2", "10"), [1, 0])
 
 
 # --- folders in the form of a hub repository ------------------------------------------
@@ -116,20 +116,15 @@ def test_a_repository_of_csv_or_parquet_files_is_read(tmp_path):
     assert found.classes == ("greet", "leave", "number")
     assert found.labels.tolist() == [0, 2, 1, 1]
     assert [rows.tolist() for rows in found.parts.values()] == [[0, 1, 2], [3]]
-    (tmp_path / "repo" / "data").mkdir(parents=True)
-    for part, labels in (("train", [0, 1, 1]), ("validation", [1]), ("test", [0])):
-        made = texts(*(f"{part} {i}" for i in range(len(labels))), labels=labels)
-        made.to_parquet(tmp_path / "repo" / "data" / f"{part}-00000-of-00001.parquet")
+    for part in ("train", "validation", "test"):
+        path = tmp_path / "repo" / "data" / f"{part}-00000-of-00001.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        texts("a", "b", labels=[0, 1]).to_parquet(path)
     found = datasets.load(f"hf:{tmp_path / 'repo'}")
-    assert repr(found).endswith("n=5, classes=2, train=3, validation=1, test=1)")
+    assert repr(found).endswith("n=6, classes=2, train=2, validation=2, test=2)")
 
 
 # --- labels, and what is refused ------------------------------------------------------
-
-
-def test_number_labels_keep_their_numerical_order(tmp_path):
-    found = load(tmp_path, split({"text": list("abc"), "target": [10, 2, 10]}))
-    assert (found.classes, found.labels.tolist()) == (("2", "10"), [1, 0, 1])
 
 
 def test_a_split_without_labels_is_left_out(tmp_path):
@@ -141,39 +136,31 @@ def test_a_split_without_labels_is_left_out(tmp_path):
         load(tmp_path / "odd", unsupervised=more)
 
 
+A, X = {"text": ["a"]}, {"label": ["x"]}
+
+
 @pytest.mark.parametrize(
-    ("columns", "options", "message"),
+    ("made", "options", "message"),
     [
-        ({"text": ["a", "b"], "label": ["x", None]}, {}, "'label' .*, got 1 without"),
-        ({"text": ["a", None], "label": [*"xy"]}, {}, "'text' .*, got 1 without"),
-        (
-            {"x": [1.0, 2.0], "label": [*"xy"]},
-            {},
-            "column of images or texts, got none",
-        ),
-        (
-            {"x": [1.0], "label": ["x"]},
-            {"inputs": "x"},
-            "images or texts in 'x', got n",
-        ),
-        ({"a": ["q"], "b": ["r"], "label": ["x"]}, {}, r"one column .*inputs='…'"),
-        ({"text": ["q"], "label": ["x"], "class": ["y"]}, {}, r"one class .*labels="),
-        ({"text": ["q"]}, {}, "one class column, got none"),
-        ({"text": ["a"], "label": ["x"]}, {"inputs": "b"}, "column of .* must be one"),
-        ({"text": ["a"], "n": [1]}, {"labels": "b"}, "column of .* must be one"),
-        ({"text": ["a"], "label": [0.5]}, {}, "must be class names or numbers"),
+        (A | {"label": [None]}, {}, "'label' .*, got 1 without"),
+        ({"text": [None]} | X, {}, "'text' .*, got 1 without"),
+        ({"x": [1.0]} | X, {}, "column of images or texts, got none"),
+        ({"x": [1.0]} | X, {"inputs": "x"}, "images or texts in 'x', got n"),
+        (A | {"b": ["r"]} | X, {}, r"one column .*inputs='…'"),
+        (A | X | {"class": ["y"]}, {}, r"one class .*labels="),
+        (A, {}, "one class column, got none"),
+        (A | X, {"inputs": "b"}, "column of .* must be one"),
+        (A | {"n": [1]}, {"labels": "b"}, "column of .* must be one"),
+        (A | {"label": [0.5]}, {}, "must be class names or numbers"),
+        ([0, -1], {}, "a class in 'label' for every sample"),
+        ([-1, -1], {}, "a class in 'label' for every sample"),
     ],
 )
-def test_what_cannot_be_understood_is_asked_for(columns, options, message, tmp_path):
-    split(columns).save_to_disk(tmp_path / "odd")
+def test_what_cannot_be_understood_is_asked_for(made, options, message, tmp_path):
+    whole = split(made) if isinstance(made, dict) else texts("a", "b", labels=made)
+    whole.save_to_disk(tmp_path / "odd")
     with pytest.raises((TypeError, ValueError), match=message):
         datasets.load(tmp_path / "odd", **options)
-
-
-@pytest.mark.parametrize("labels", [[0, -1], [-1, -1]])
-def test_samples_without_a_class_are_refused(labels, tmp_path):
-    with pytest.raises(ValueError, match="a class in 'label' for every sample"):
-        load(tmp_path, texts("a", "b", labels=labels))
 
 
 def test_damage_is_named(tmp_path):

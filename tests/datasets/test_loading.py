@@ -49,23 +49,19 @@ def test_the_environment_switches_downloads_off(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("name", "error", "message"),
+    ("name", "options", "error", "message"),
     [
-        ("cifar11", ValueError, "name must be one of .*'digits'.*got 'cifar11'"),
-        ("digit", ValueError, r"no such file or folder. Did you mean 'digits'\?"),
-        (3, TypeError, "name must be a string, got 3"),
-        ("none.npz", FileNotFoundError, "no such file"),
-        ("none.csv", FileNotFoundError, "none.csv"),
+        ("cifar11", {}, ValueError, "name must be one of .*'digits'.*got 'cifar11'"),
+        ("digit", {}, ValueError, r"no such file or folder. Did you mean 'digits'\?"),
+        (3, {}, TypeError, "name must be a string, got 3"),
+        ("none.npz", {}, FileNotFoundError, "no such file"),
+        ("none.csv", {}, FileNotFoundError, "none.csv"),
+        ("digits", {"labels": "y"}, TypeError, "of hf:.*got labels for 'digits'"),
     ],
 )
-def test_unknown_names_are_explained(name, error, message):
+def test_what_cannot_be_loaded_is_explained(name, options, error, message):
     with pytest.raises(error, match=message):
-        datasets.load(name)
-
-
-def test_options_are_for_the_hub_only():
-    with pytest.raises(TypeError, match=r"options must be of hf:.*got labels for 'dig"):
-        datasets.load("digits", labels="y")
+        datasets.load(name, **options)
 
 
 def test_the_hub_needs_its_extra(monkeypatch):

@@ -47,10 +47,8 @@ def test_negatives_are_the_classes_that_are_left():
     labels = np.arange(100) % 5
     zoo = from_arrays(labels[:, None], labels, classes=[*"abcde"], name="zoo")
     other = from_arrays(labels[:, None], labels, classes=[*"vwxyz"], name="other")
-    zoo, p = (
-        zoo.with_parts(test=0.5),
-        Protocol(known=["a"], unknown=["b"], source="zoo"),
-    )
+    zoo = zoo.with_parts(test=0.5)
+    p = Protocol(known=["a"], unknown=["b"], source="zoo")
     assert with_negatives(p, zoo, zoo).negative == ("c", "d", "e")
     found = with_negatives(p, zoo, other)
     assert (found.negative, found.negative_source) == (tuple("vwxyz"), "other")

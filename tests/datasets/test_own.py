@@ -7,19 +7,17 @@ from openset import ArtefactError, datasets
 from openset.datasets import from_arrays
 
 EYE = np.eye(2)
+PIXELS = np.full((2, 4, 4), 200, np.uint8)
 
 
-@pytest.mark.parametrize(
-    ("inputs", "kind"),
-    [
+def test_the_kind_of_arrays_is_told_by_their_shape():
+    for inputs, kind in (
         (np.zeros((2, 5)), "table"),
         (np.zeros((2, 4, 4)), "image"),
         (np.zeros((2, 4, 4, 3), np.uint8), "image"),
         (["a", "b"], "text"),
-    ],
-)
-def test_the_kind_of_arrays_is_told_by_their_shape(inputs, kind):
-    assert from_arrays(inputs, [0, 1]).kind == kind
+    ):
+        assert from_arrays(inputs, [0, 1]).kind == kind
 
 
 @pytest.mark.parametrize(
@@ -31,12 +29,7 @@ def test_the_kind_of_arrays_is_told_by_their_shape(inputs, kind):
         (EYE, ["cow", "cat"], {"classes": ["cat"]}, "among classes, got 'cow'"),
         (np.eye(3), [0, 1, 2], {"test": (EYE, [0, 1])}, r"one shape, got \(2,\) and"),
         (np.eye(3), [0, 1], {}, "inputs and labels must have the same length"),
-        (
-            np.full((2, 4, 4), 200, np.uint8),
-            [0, 1],
-            {"test": (np.full((2, 4, 4), 0.8), [0, 1])},
-            "got uint8 and float64",
-        ),
+        (PIXELS, [0, 1], {"test": (PIXELS / 255, [0, 1])}, "got uint8 and float64"),
     ],
 )
 def test_arrays_that_make_no_data_set_are_refused(inputs, labels, more, words):
@@ -143,9 +136,12 @@ def test_a_folder_of_images_is_a_data_set(names, shown, tmp_path):
     assert found.inputs[0].shape == (4, 5, 3)
 
 
-def test_a_folder_of_images_alone_is_one_class(tmp_path):
+def test_a_folder_of_images_alone_is_one_class_and_without_any_refused(tmp_path):
     found = datasets.load(folders(tmp_path, "cats") + "/cats")
     assert (found.classes, found.labels.tolist()) == (("cats",), [0, 0])
+    (tmp_path / "dogs" / "old").mkdir(parents=True)
+    with pytest.raises(ArtefactError, match="in its folder must be with images"):
+        datasets.load(tmp_path / "dogs")
 
 
 @pytest.mark.parametrize(
@@ -162,12 +158,6 @@ def test_a_folder_of_images_alone_is_one_class(tmp_path):
 def test_other_folders_are_refused(names, words, tmp_path):
     with pytest.raises(ArtefactError, match=words):
         datasets.load(folders(tmp_path, *names))
-
-
-def test_class_folders_without_images_are_refused(tmp_path):
-    (tmp_path / "cats").mkdir()
-    with pytest.raises(ArtefactError, match="in its folder must be with images"):
-        datasets.load(tmp_path)
 
 
 def test_folders_are_numbered_as_torchvision_numbers_them(import_torchvision, tmp_path):

@@ -51,26 +51,20 @@ def environment(*folders):
     return os.environ | {"PYTHONPATH": path, "COLUMNS": "120"}
 
 
-def openset(*words, cwd, env, fails=False):
-    """Run the command line in a process of its own; return what it printed."""
-    start = "from openset.cli import main; main()"
-    command = [sys.executable, "-c", start, *map(str, words)]
-    done = subprocess.run(  # noqa: S603  # our own words
-        command, cwd=cwd, env=env, capture_output=True, text=True, check=False
-    )
-    assert (done.returncode != 0) == fails, done.stdout + done.stderr
-    return done.stdout + done.stderr
-
-
-def python(code, *, cwd, env):
+def python(code, *words, cwd, env, fails=False):
     """Run Python in a process of its own; return what it printed."""
     done = subprocess.run(  # noqa: S603  # our own words
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *map(str, words)],
         cwd=cwd,
         env=env,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert (done.returncode != 0) == fails, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def openset(*words, **options):
+    """Run the command line in a process of its own; return what it printed."""
+    return python("from openset.cli import main; main()", *words, **options)

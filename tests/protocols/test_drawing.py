@@ -2,6 +2,7 @@
 
 from collections import Counter
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -64,11 +65,7 @@ def test_a_draw_that_could_not_be_repeated_is_refused(rng, error, message):
         holdout(10, 2, 2, rng=rng)
 
 
-class Digits:
-    """What stands for a data set."""
-
-    name = "digits"
-    classes = tuple("0123456789")
+DIGITS = SimpleNamespace(name="digits", classes=tuple("0123456789"))
 
 
 @pytest.mark.parametrize(
@@ -78,19 +75,15 @@ class Digits:
         (lambda: holdout(10, 0, 3), "n_known must be an integer >= 1"),
         (lambda: holdout(10, 3, 3, repeats=0), "repeats must be an integer >= 1"),
         (lambda: holdout([], 1, 1), "classes must be non-empty"),
+        (lambda: holdout("cifar10", 6, 4), "classes must be a list of class names"),
         (lambda: holdout(["a", "a"], 1, 1), "classes must be free of duplicates"),
         (lambda: outlier(3, 3, 4), "n_known must be at most 3"),
         (lambda: outlier(3, 3, 3, 4), "n_unknown must be at most 3"),
-        (lambda: outlier(Digits, Digits, 2, 2), r"got 'digits' twice\. Within one"),
+        (lambda: outlier(DIGITS, DIGITS, 2, 2), r"got 'digits' twice\. Within one"),
         (lambda: operational(5, 3, 2, 1), "n_surrogate .* must be at most 5"),
         (lambda: operational(9, 3, 2, 1, validation=0), "validation must be"),
     ],
 )
 def test_impossible_draws_are_refused_with_the_rule(call, message):
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         call()
-
-
-def test_a_name_is_not_a_list_of_classes():
-    with pytest.raises(TypeError, match="classes must be a list of class names"):
-        holdout("cifar10", 6, 4)

@@ -25,8 +25,8 @@ class Samples:
     """One part of a cut: inputs, labels ``0..K-1`` or -1, and the original classes.
 
     `groups` holds the class name of each sample in its own data set; for unknown
-    samples it tells where they come from. `sets` and `rows` say which sample of which
-    data set each one is.
+    samples it tells where they come from. `sets` are the names of the data sets;
+    `origin` says of which of them each sample is, and `rows` its row there.
     """
 
     inputs: Any
@@ -34,7 +34,8 @@ class Samples:
     groups: NDArray[np.str_]
     classes: tuple[str, ...]
     kind: str
-    sets: NDArray[np.str_]
+    sets: tuple[str, ...]
+    origin: Rows
     rows: Rows
 
     def __len__(self) -> int:
@@ -50,14 +51,15 @@ class Samples:
         if n is None or n >= len(self):
             return self
         rows = np.sort(np.random.default_rng(seed).choice(len(self), n, replace=False))
-        names = ("labels", "groups", "sets", "rows")
+        names = ("labels", "groups", "origin", "rows")
         taken = {name: getattr(self, name)[rows] for name in names}
         return replace(self, inputs=lazy_inputs.take(self.inputs, rows), **taken)
 
     @property
     def ids(self) -> NDArray[np.str_]:
         """Id of each sample, ``dataset/row``: equal ids are the same sample."""
-        return np.char.add(np.char.add(self.sets, "/"), self.rows.astype(np.str_))
+        names = np.array([f"{name}/" for name in self.sets])
+        return np.char.add(names[self.origin], self.rows.astype(np.str_))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -344,7 +346,7 @@ class _Table:
 
     def _samples(self, *pools: _Pool) -> Samples:
         """Gather known samples (labels 0..K-1) and others (label -1)."""
-        inputs, labels, groups, sets = [], [], [], []
+        inputs, labels, groups = [], [], []
         for pool in pools:
             inputs.append(lazy_inputs.take(pool.dataset.inputs, pool.rows))
             is_known = pool.strata < self.protocol.n_known
@@ -352,7 +354,6 @@ class _Table:
             # Index -1 is the last name: the data set's name for samples of no class.
             names = np.array([*pool.dataset.classes, pool.dataset.unlisted], np.str_)
             groups.append(names[pool.dataset.labels[pool.rows]])
-            sets.append(np.full(pool.rows.size, pool.dataset.name))
         known = self.sets["known"]
         return Samples(
             inputs=lazy_inputs.join(self.caller, inputs),
@@ -360,6 +361,7 @@ class _Table:
             groups=_check.read_only(np.concatenate(groups)),
             classes=tuple(known.classes[known.number(c)] for c in self.protocol.known),
             kind=known.kind,
-            sets=_check.read_only(np.concatenate(sets)),
+            sets=tuple(pool.dataset.name for pool in pools),
+            origin=np.repeat(range(len(pools)), [pool.rows.size for pool in pools]),
             rows=_check.read_only(np.concatenate([pool.rows for pool in pools])),
         )

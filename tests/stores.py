@@ -21,7 +21,10 @@ def web_server(folder, handler=Quiet):
     pytest.importorskip("aiohttp", reason="what fsspec reads pages with")
     making = functools.partial(handler, directory=folder)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), making) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        thread = threading.Thread(
+            target=server.serve_forever, args=(0.01,), daemon=True
+        )
+        thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
 

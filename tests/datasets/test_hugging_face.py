@@ -143,7 +143,7 @@ A, X = {"text": ["a"]}, {"label": ["x"]}
     ("made", "options", "message"),
     [
         (A | {"label": [None]}, {}, "'label' .*, got 1 without"),
-        ({"text": [None]} | X, {}, "'text' .*, got 1 without"),
+        ({"text": ["a", None], "label": [*"xy"]}, {}, "'text' .*, got 1 without"),
         ({"x": [1.0]} | X, {}, "column of images or texts, got none"),
         ({"x": [1.0]} | X, {"inputs": "x"}, "images or texts in 'x', got n"),
         (A | {"b": ["r"]} | X, {}, r"one column .*inputs='…'"),

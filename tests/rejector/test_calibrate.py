@@ -16,20 +16,10 @@ from openset import (
     selection,
     thresholds,
 )
+from openset.outputs import replaced
 from tests.rejector import data
 
 N = 3000
-
-
-def drawn(n=N, *, unknown=False, groups=(), seed=0, decimals=None):
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 4, n)
-    logits = rng.normal(size=(n, 4)) + (0 if unknown else 2) * np.eye(4)[labels]
-    return Outputs(
-        logits=logits if decimals is None else logits.round(decimals),
-        labels=np.full(n, -1) if unknown else labels,
-        groups=np.array(groups)[rng.integers(0, len(groups), n)] if groups else None,
-    )
 
 
 def sorted_scores(call):
@@ -66,17 +56,18 @@ def sorted_scores(call):
 # Sorting the three kinds of samples apart and merging them passes over all scores
 # twice.
 @pytest.mark.parametrize("objective", thresholds.objectives())
-@pytest.mark.parametrize("groups", [(), ("a", "b", "c")])
+@pytest.mark.parametrize("groups", [None, np.array(["a", "b", "c"] * (N // 3))])
 def test_calibration_sorts_its_scores_once(objective, groups):
-    fitted = detectors.MaxLogit().fit(drawn(seed=1))
-    known, surrogate = drawn(seed=2), drawn(unknown=True, groups=groups, seed=3)
+    fitted = detectors.MaxLogit().fit(data.drawn(N, seed=1))
+    known, surrogate = data.drawn(N, seed=2), data.drawn(N, seed=3, unknown=True)
+    surrogate = replaced(surrogate, groups=groups)
 
     def calibrate():
         Rejector.calibrate(
             fitted, known=known, surrogate=surrogate, objective=objective
         )
 
-    assert sorted_scores(calibrate) <= 2 * 2 * N + (N if groups else 0)
+    assert sorted_scores(calibrate) <= 2 * 2 * N + (0 if groups is None else N)
     values = np.random.default_rng(0).random(N)  # the counter sees other ways to sort
     for sort in (np.sort, np.unique, lambda one: np.lexsort((one, one))):
         assert sorted_scores(lambda sort=sort: sort(values)) == N
@@ -84,8 +75,9 @@ def test_calibration_sorts_its_scores_once(objective, groups):
 
 @pytest.mark.parametrize("n", [1, 2, 7, 1025, 1026, 3000])
 def test_the_reference_holds_evenly_spaced_scores(n):
-    fitted = detectors.MaxLogit().fit(drawn(200, seed=1))
-    known, surrogate = drawn(n, seed=2), drawn(n, unknown=True, seed=3, decimals=1)
+    fitted = detectors.MaxLogit().fit(data.drawn(200, seed=1))
+    known, surrogate = data.drawn(n, seed=2), data.drawn(n, seed=3, unknown=True)
+    surrogate = replaced(surrogate, logits=surrogate.logits.round(1))
     found = Rejector.calibrate(fitted, known=known, surrogate=surrogate).reference
     for side, part in (("known", known), ("unknown", surrogate)):
         ordered = np.sort(fitted.known(part))

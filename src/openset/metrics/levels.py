@@ -37,7 +37,7 @@ def counts_by_level(scores: Scores) -> tuple[Floats, list[NDArray[Any]]]:
     of_quarter = [_cut(runs) for runs in zip(*chunks, strict=True)]
     parts = [part for of_one in of_quarter for part in of_one]
     quarters = np.repeat(_QUARTERS, list(map(len, of_quarter))).tolist()
-    merged = on_all_cores(_merged, parts)
+    merged = on_all_cores(_merged, parts, n=len(scores))
     del chunks, of_quarter, parts  # 8 bytes per sample
     # Levels and samples of each kind before each part, and at the end.
     before = np.cumsum([[0] * 4, *(tally for _, tally in merged)], axis=0).tolist()
@@ -63,7 +63,7 @@ def counts_by_level(scores: Scores) -> tuple[Floats, list[NDArray[Any]]]:
         for column, count in zip(columns, found, strict=True):
             column[rows] = count
 
-    on_all_cores(fill, range(len(merged)))
+    on_all_cores(fill, range(len(merged)), n=len(scores))
     return values, columns
 
 

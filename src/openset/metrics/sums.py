@@ -58,9 +58,14 @@ def _block(counts: "RankingCounts", start: int) -> Block:
     return Block(is_tied, *above, *at)
 
 
-def on_all_cores(function: Callable[[T], U], items: Sequence[T]) -> list[U]:
-    """Return what a function gives for each item; NumPy lets threads run at once."""
-    if len(items) < 3:  # not worth a pool
+def on_all_cores(
+    function: Callable[[T], U], items: Sequence[T], *, n: int = _BLOCK
+) -> list[U]:
+    """Return what a function gives for each item; NumPy lets threads run at once.
+
+    Two items, or fewer than a block of samples (`n` in all), are not worth a pool.
+    """
+    if len(items) < 3 or n < _BLOCK:
         return [function(item) for item in items]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
         return list(pool.map(function, items))

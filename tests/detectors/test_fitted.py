@@ -12,6 +12,7 @@ from openset import ArtefactError, InvalidSamplesError, Outputs
 from openset.detectors import (
     KNN,
     MSP,
+    NNO,
     Batch,
     Energy,
     Fitted,
@@ -56,6 +57,14 @@ def test_some_rows_have_the_scores_of_outputs_with_these_rows_alone():
         assert_array_equal(found[name].known, scores.known)
         assert_array_equal(found[name].labels, scores.labels)
         assert_array_equal(found[name].predicted, scores.predicted)
+
+
+def test_one_recipe_that_is_fitted_twice_is_two_detectors():
+    recipe = NNO()
+    fitted = {"one": recipe.fit(OUTPUTS), "other": recipe.fit(split(90, seed=5))}
+    found = score_all(fitted, replaced(OUTPUTS, logits=None))
+    for name, one in fitted.items():
+        assert_array_equal(found[name].known, one.known(OUTPUTS))
 
 
 def test_the_mass_of_other_classes_is_not_lost_in_its_logarithm():

@@ -37,9 +37,9 @@ def slow_vra(f, recipe):
 
 
 def slow_scale(f, recipe):
-    f = np.maximum(f, 0) if recipe.relu else f
+    kept = np.maximum(f, 0) if recipe.relu else f
     k = n_kept(f.size, recipe.percentile)
-    return f * np.exp(f.sum() / np.sort(f)[-k:].sum())
+    return f * np.exp(kept.sum() / np.sort(kept)[-k:].sum())
 
 
 def slow_ash(f, recipe):
@@ -63,6 +63,7 @@ SLOW = {ReAct: slow_react, VRA: slow_vra, SCALE: slow_scale, ASH: slow_ash}
         VRA(low=20, high=90, below="clip"),
         *(SCALE(percentile=p) for p in (0, 50, 85, 95)),
         *(ASH(variant=v, percentile=p) for v in "spb" for p in (0, 65, 90)),
+        SCALE(relu=True),
         *(ASH(variant=v, relu=True) for v in "spb"),
     ],
     ids=repr,

@@ -193,6 +193,8 @@ def _traced(model: nn.Module, inputs: Any, axes: Any, **options: Any) -> ModelPr
             **options,
         )
     proto: ModelProto = program.model_proto
+    for node in proto.graph.node:  # torch notes the file and line each was made in
+        node.ClearField("metadata_props")
     return proto
 
 

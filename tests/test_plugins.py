@@ -100,12 +100,10 @@ def test_a_file_that_names_a_module_does_not_import_it(registry, tmp_path, monke
 
 
 def test_what_nobody_can_import_is_said():
-    class Inside(Animal):
-        pass
-
     shadow = type("path", (), {"__module__": "os", "__qualname__": "path"})
+    inside = type("A", (), {"__qualname__": "test.<locals>.A"})
     others = [type("A", (), {"__module__": name}) for name in ("__main__", "sys")]
-    for one in (Inside, shadow, *others):
+    for one in (inside, shadow, *others):
         with pytest.raises(ValueError, match="could not be loaded again: it is defin"):
             _plugins.need_importable(one, caller="test")
     assert _plugins.need_importable(Cat, caller="test") == f"{__name__}:Cat"

@@ -37,12 +37,6 @@ def test_a_result_holds_a_plain_number():
             Result(metric="auroc", value=bad)
 
 
-def test_a_column_that_is_not_there_is_named():
-    for call in (Results(ROWS).where, lambda **o: Results(ROWS).column(*o)):
-        with pytest.raises(AttributeError, match="no attribute 'detectr'"):
-            call(detectr="a")
-
-
 def test_results_are_read_from_a_spreadsheets_file_too(tmp_path):
     path = tmp_path / "results.csv"
     path.write_bytes(b"\xef\xbb\xbfmetric,value\r\nauroc,0.5\r\n")

@@ -21,17 +21,15 @@ REFUSED = [
     ({"logits": None, "features": None}, "logits or features must be given"),
     ({"logits": LOGITS[0]}, "non-empty array of 2 dimensions, got shape (3,)"),
     ({"logits": np.empty((0, 3))}, "non-empty array of 2 dimensions"),
-    ({"logits": np.array([["a"]])}, "logits must be real"),
     ({"logits": LOGITS * 1j}, "logits must be real, got dtype complex64"),
     ({"logits": LOGITS > 0}, "logits must be real, got dtype bool"),
     ({"logits": LOGITS[:3]}, "same length, got 3, 4, 4"),
     ({"logits": [[0, 1, NAN]] * 4}, "logits must be free of NaN, got NaN in 4 rows"),
     ({"classes": ["a", None, "c"]}, "names, got none for class 1"),
-    ({"classes": ["a", "b", ""]}, "names, got none for class 2"),
+    ({"classes": ["a", "", NAN]}, "names, got none for class 1"),
     ({"classes": ["a", NAN, "c"]}, "names, got none for class 1"),
     ({"labels": [0, 1, 2, 3]}, "below 3, the number of classes, got 3. Label samples"),
     ({"labels": [0, 1, 2, -3]}, "labels must be >= -1, got -3"),
-    ({"labels": [0.0, 1, 2, -1]}, "labels must be integers"),
     ({"classes": ["a", "b"]}, "class counts must be equal"),
     ({"weight": np.ones((3, 5))}, "weight must be as wide as features, got 5 for 2"),
     ({"weight": np.ones((2, 2))}, "equal, got 3 columns of logits, 2 rows of weight"),
@@ -39,7 +37,6 @@ REFUSED = [
     ({"bias": [0, NAN, 0]}, "bias must be free of NaN, got NaN in row 1"),
     ({"weight": [[0, 1], [0, 1], [NAN, 1]]}, "weight must be free of NaN, got NaN in"),
     ({"ids": [0.5] * 4}, "ids must be strings or integers"),
-    ({"ids": ["a", "b"]}, "same length, got 4, 4, 4, 2"),
     ({"invalid": "reject"}, "invalid must be one of 'error', 'keep'"),
 ]
 
@@ -49,7 +46,7 @@ REFUSED = [
 def test_bad_values_get_a_clear_error(change, words, asarray):
     given = HEAD | GOOD | change
     for name in ("logits", "features", "weight", "bias"):
-        if given[name] is not None and np.asarray(given[name]).dtype.kind != "U":
+        if given[name] is not None:
             given[name] = asarray(np.asarray(given[name]))
     with pytest.raises((ValueError, TypeError), match=r"^Outputs: ") as caught:
         Outputs(**given)

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from openset import Outputs, PairingWarning, Rejector, Scores, detectors, metrics, stats
+from openset import Outputs, PairingWarning, Rejector, Scores, detectors, stats
 from openset.scores import seems_reordered
 
 RNG = np.random.default_rng(0)
@@ -133,14 +133,3 @@ def test_detectors_and_rejectors_give_scores_the_ids_of_the_outputs():
     ):
         assert np.shares_memory(scores.ids, test.ids)
         assert scores.ids.tolist() == IDS.tolist()
-
-
-def test_collected_scores_keep_the_ids_they_came_with():
-    a, _ = two_detectors()
-    collected = metrics.Accumulator()
-    for rows in (slice(0, 50), slice(40, N)):  # ten arrive twice
-        part = a.take(rows)
-        collected.update(replace(part, ids=None), ids=part.ids)
-    found = collected.scores()
-    assert found.ids.tolist() == sorted(IDS)
-    assert found.in_order_of(a).known.tolist() == KNOWN.tolist()

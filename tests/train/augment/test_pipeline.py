@@ -184,15 +184,6 @@ def test_pipeline_ceplus_is_its_parts_in_order():
     assert torch.equal(pipeline.normalizer()(cropped), expected)
 
 
-@pytest.mark.parametrize("shape", [(1, 1), (1, 40), (33, 2), (64, 64)])
-def test_any_height_and_width_will_do(shape):
-    images = pictures(200, *shape)
-    out = rand_augment(images, 3, 20, seeded())
-    assert out.shape == images.shape
-    assert out.dtype == torch.uint8
-    assert crop_and_flip(images, generator=seeded()).shape == images.shape
-
-
 WRONG = {
     "Pipeline: n_ops must be an integer >= 0, got -1": {"n_ops": -1},
     r"magnitude must be a number in \[0, 30\], got 40": {"magnitude": 40},

@@ -149,7 +149,7 @@ def need_kind(caller: str, place: str, about: Any, kind: str) -> dict[str, Any]:
     found = content.pop("kind", None), content.pop("schema", None)
     if found != (kind, 1):
         rule, got = f"an {kind} of schema 1", f"{found[0]} of schema {found[1]}"
-        remedy = "Upgrade openset to read newer files"
+        remedy = "Upgrade openset to read newer files" if found[0] == kind else ""
         _check.fail(caller, place, rule, got, remedy, ArtefactError)
     return content
 

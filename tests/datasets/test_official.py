@@ -23,9 +23,9 @@ def load(name, root):
     return datasets.load(name, root, offline=True)
 
 
-def write_image(path, array=None):
+def write_image(path, array):
     path.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(pixels(6, 5, 3) if array is None else array).save(path)
+    Image.fromarray(array).save(path)
 
 
 def write_text(path, text):
@@ -339,12 +339,3 @@ def test_numbers_of_imagenetv2_are_ranks_of_wordnet_ids(tmp_path):
     imagenetv2(tmp_path, 11)
     with pytest.raises(ArtefactError, match="images of its 11 classes, got '11'"):
         load("imagenetv2", tmp_path)
-
-
-# --- bundled, and foreign oracles -----------------------------------------------------
-
-
-def test_out_of_scope_texts_of_clinc150_have_a_name():
-    clinc = datasets.load("clinc150")
-    assert (len(clinc), len(clinc.classes), clinc.unlisted) == (23_700, 150, "oos")
-    assert int((clinc.part("test").labels == -1).sum()) == 1_000

@@ -82,11 +82,11 @@ def fails(files, monkeypatch, capsys):
     """Return a function that runs a command, which must end with one error."""
     monkeypatch.chdir(files)
 
-    def call(*words):
+    def call(*words, code=2):
         with pytest.raises(SystemExit) as end:
             main(list(map(str, words)))
         found = capsys.readouterr()
-        assert (end.value.code, found.out) == (2, "")
+        assert (end.value.code, found.out) == (code, "")
         assert "Traceback" not in found.err
         return " ".join(re.sub("[─│╭╮╰╯]", "", found.err).split())
 

@@ -57,7 +57,7 @@ def folder(files, tmp_path_factory):
 def fails(fails, folder, monkeypatch):
     """Return a function that runs a command there, which must end with one error."""
     monkeypatch.chdir(folder)
-    return lambda words: fails(*words.split())
+    return lambda words, **how: fails(*words.split(), **how)
 
 
 BOTH = ("missing.npz", "folder", "bare.npy", "empty.npz", "text.npz", "flipped.npz")
@@ -138,22 +138,27 @@ MISTAKES = {
     "bench cifar10": "one of 'cifar+10'",
     "bench openood:cifar10 --out x": "--outputs must be given",
     "reproduce openauc-table9": "one of 'openauc-table1'",
-    "reproduce class-imbalance-table1 --root . --out ../out": "needs the data sets",
     "demo --out scores.npz": "'--out'",
 }
 
 
 @pytest.mark.parametrize("words", MISTAKES)
-def test_the_message_says_what_is_wrong(fails, folder, monkeypatch, words):
+def test_the_message_says_what_is_wrong(fails, folder, words):
     def files():
         return {p: p.stat().st_mtime_ns for p in folder.glob("[!_]*")}
 
-    monkeypatch.setenv("OPENSET_OFFLINE", "1")
     before = files()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         assert MISTAKES[words] in fails(words)
     assert files() == before
+
+
+def test_data_that_cannot_be_had_end_with_exit_code_1(fails, monkeypatch, tmp_path):
+    monkeypatch.setenv("OPENSET_OFFLINE", "1")
+    words = f"reproduce class-imbalance-table1 --root . --out {tmp_path / 'out'}"
+    said = fails(words, code=1)
+    assert "needs the data sets cifar10, svhn. openset datasets says how" in said
 
 
 def test_verbose_shows_where_an_error_comes_from(folder, monkeypatch, capsys):

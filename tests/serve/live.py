@@ -53,6 +53,5 @@ def serving(folder, *options):
             urls += re.findall(r"Serving at (http://\S+)", line)
         yield Live(process, urls[0])
     finally:
-        process.kill()
-        process.wait()
-        process.stderr.close()
+        process.terminate()  # killed, it would leave its workers behind
+        process.communicate(timeout=PATIENCE)

@@ -8,7 +8,7 @@ import typer
 import openset
 from openset import _check
 from openset.cli.options import Backend, Out, Root
-from openset.cli.terminal import say, table
+from openset.cli.terminal import ERR, say, table
 
 
 def command(
@@ -52,7 +52,12 @@ def command(
     _check.one_of("openset", "NAME", name, [one.name for one in reproduce.items()])
     out = out or Path("reproduced") / name
     how: Any = {"root": root, "outputs": outputs, "backend": backend, "jobs": jobs}
-    made = reproduce.run(name, out, **how)
+    try:
+        made = reproduce.run(name, out, **how)
+    except (OSError, ValueError, ImportError) as error:  # data that cannot be had
+        text = "\n".join([f"error: {error}", *getattr(error, "__notes__", ())])
+        say(text, style="red", to=ERR)
+        raise typer.Exit(1) from error
     for part in made.tables:
         texts = (dict(zip(part.columns, row, strict=True)) for row in part.texts())
         table(texts, part.title)

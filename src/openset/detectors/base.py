@@ -250,8 +250,10 @@ class OfFeatures(Detector, register=False):
         """Knownness and class of each sample."""
 
     def _judged(self, state: State, batch: Batch) -> tuple[Array, Array]:
-        key = id(self), id(state)  # the same recipe may have been fitted twice
-        return batch.once(key, lambda: self.judge_batch(state, batch))
+        # The same recipe may have been fitted twice. The state is kept with the result:
+        # its identity would be that of another one once it is gone.
+        key = id(self), id(state)
+        return batch.once(key, lambda: (self.judge_batch(state, batch), state))[0]
 
     def score_batch(self, state: State, batch: Batch) -> Array:
         return self._judged(state, batch)[0]

@@ -123,14 +123,16 @@ class Leaderboard:
     ) -> tuple[list[str], list[list[str]]]:
         """Return header and rows: mean ± spread by column, then the mean rank."""
         shares = {row.key for row in metrics.table() if row.bounds == (0.0, 1.0)}
+        percents = {c: percent and self.metrics[c] in shares for c in self.columns}
         # A table of protocols says little without the metric.
         is_named = self.title in "".join(self.headings.values())
-        heads = ["" if is_named else clean(self.title)]
+        heads = ["" if is_named else self.title]
+        for column, in_percent in percents.items():
+            text = self.headings[column]
+            heads.append(f"{text[:-2]} (%){text[-2:]}" if in_percent else text)
         rows = [[clean(row)] for row in self.rows]
-        for column, text in self.headings.items():
-            in_percent = percent and self.metrics[column] in shares
-            heads.append(clean(f"{text[:-2]} (%){text[-2:]}" if in_percent else text))
-            for row, cells in zip(self.rows, rows, strict=True):
+        for row, cells in zip(self.rows, rows, strict=True):
+            for column, in_percent in percents.items():
                 entry = self.entries.get((row, column))
                 if entry is None:
                     cells.append(clean("–"))
@@ -138,11 +140,10 @@ class Leaderboard:
                 mean = tables.mean(entry.mean, entry.spread, in_percent)
                 marked = ("{}", *marks)[entry.place].format(clean(mean))
                 cells.append(marked + clean("†" * entry.is_worse))
-        if self.ranks is not None:
-            heads.append("mean rank")
-            for row, cells in zip(self.rows, rows, strict=True):
+            if self.ranks is not None:
                 cells.append(f"{self.ranks.mean[row]:.2f}")
-        return heads, rows
+        last = ["mean rank"] * (self.ranks is not None)
+        return [*map(clean, heads), *last], rows
 
 
 def leaderboard(

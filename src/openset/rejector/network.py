@@ -35,11 +35,11 @@ def marks_of(known: Outputs) -> dict[str, NDArray[Any]]:
     classes alone would look like another network.
     """
     found: dict[str, NDArray[Any]] = {}
+    if known.features is None:
+        return found
     sample = _sample(known)
     labels: Any = sample.labels
     features, logits = _numbers(sample.features), _numbers(sample.logits)
-    if features is None:
-        return found
     if known.weight is not None and known.bias is not None and logits is not None:
         layer = {"weight": known.weight[:_CLASSES, ...], "bias": known.bias[:_CLASSES]}
         layer = {name: _numbers(one) for name, one in layer.items()}
@@ -57,10 +57,10 @@ def marks_of(known: Outputs) -> dict[str, NDArray[Any]]:
 @np.errstate(all="ignore")
 def warn_of_another(caller: str, outputs: Outputs, marks: Marks) -> None:
     """Warn if outputs are not of the network whose marks these are."""
+    if outputs.features is None:
+        return
     sample, why = _sample(outputs), ""
     features, logits = _numbers(sample.features), _numbers(sample.logits)
-    if features is None:
-        return
     if "weight" in marks and logits is not None:
         misfit = _misfit(features, logits, marks)
         if misfit > _OTHER:

@@ -77,7 +77,6 @@ detectors: [msp]
     [
         ("{}", "validation.npz, or validation/ of .npy files, got no such file"),
         ("{surrogate: none, objective: osa}", "validation"),
-        ("{objective: published}", "for what was published without a rule"),
     ],
 )
 def test_what_is_missing_fails_by_name(tmp_path, rng, calibrate, words):

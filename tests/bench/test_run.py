@@ -144,12 +144,6 @@ def test_what_fails_is_reported_and_stops_nobody(tmp_path):
     assert bench.run(study, tmp_path, **SEQUENTIAL).n_run == 0
 
 
-def test_left_out_unknowns_are_refused_for_a_detector_of_features(tmp_path):
-    done = bench.run(small((b"mixup", b"left-out")), tmp_path, **SEQUENTIAL)
-    assert {one["key"]["detector"] for one in done.failed} == {"knn(k=3)"}
-    assert "it sees only features" in done.failed[0]["error"]
-
-
 TRICKS = ["<script>alert(1)</script>", "../../outside", "a/b\\c:*\0?", "é\n'\"|&"]
 
 

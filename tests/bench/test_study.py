@@ -46,6 +46,8 @@ seeds: 2
         (b"surrogate: mixup", b"surrogate: mixop", "'left-out'"),
         (b"surrogate: mixup", b"objective: best", "objective must be one of"),
         (b"surrogate: mixup", b"alpha: 0.5", "none without surrogate classes"),
+        (b"surrogate: mixup", b"surrogate: left-out", "sees only features"),
+        (b"surrogate: mixup", b"objective: published", "msp was published without"),
         (
             b"kind: mlp, hidden: 8, epochs: 5",
             b"kind: sklearn, estimator: os.system",

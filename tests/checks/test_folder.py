@@ -189,10 +189,10 @@ def test_a_folder_with_only_scores_will_do(tmp_path):
     [
         ("study.json", "{", "is not JSON"),
         ("study.json", "[1]", "cannot convert"),
-        ("study.json", '{"headlines": "f1"}', "argument 'headlines'"),
+        ("study.json", '{"headlines": "f1"}', "Did you mean 'headline'"),
         ("study.json", '{"tuned_on": "luck"}', "tuned_on must be one of"),
         ("study.json", '{"claim": {"size": 1}}', "size"),
-        ("protocol.json", '{"kind": "other"}', "kind must be 'openset.Protocol'"),
+        ("protocol.json", '{"kind": "other"}', "must be an openset.Protocol"),
         ("results.csv", "metric,value\nauroc,high\n", "is not a table of results"),
         ("parts.json", "[1]", "cannot convert"),
     ],

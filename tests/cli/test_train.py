@@ -32,7 +32,7 @@ def spec(folder):
 
 def test_methods_are_listed_with_their_options(run):
     text = run("train", "--list")
-    assert all(name in text for name in methods.REGISTRY)
+    assert all(name in text for name in methods.names())
     assert "weight=0.1" in text
 
 

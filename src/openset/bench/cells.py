@@ -15,7 +15,7 @@ from openset import _backends, _check, metrics, runs, selection, thresholds
 from openset._optional import optional
 from openset._types import UNKNOWN
 from openset.bench.networks import Place, Task
-from openset.bench.study import PUBLISHED, Saved
+from openset.bench.study import PUBLISHED, Saved, no_rule
 from openset.metrics import evaluate
 from openset.outputs import Outputs
 from openset.protocols import Protocol
@@ -86,7 +86,6 @@ class _Scorer:
             rule = f"protocol or none for the score {PUBLISHED!r}"
             _check.fail("calibrate", "surrogate", rule, kind)
         else:
-            selection.need_use_of_logits("calibrate", self.fitted.detector, kind)
             made = selection.synthetic(self.outputs(parts.validation), kind)
             other = self.fitted.score(made)
         return _joined([known, other])
@@ -100,13 +99,13 @@ class _Scorer:
         With an `epsilon` for this number of classes it must also be larger than that.
         """
         scores, test = self.scores(name, is_unknown=is_unknown), self.outputs(name)
-        margin: NDArray[np.float64] | None = None
         if self.fitted is None:
             train: Any = optional("openset.train", "torch")
             method = train.methods.find(self.method.name)
             logits = np.asarray(test.logits, dtype=np.float64)
-            margin = method.published_margin(logits, scores.known)
-        elif self.fitted.detector.rejects_by_argmax:
+            if (margin := method.published_margin(logits, scores.known)) is None:
+                no_rule(method.name)
+        else:
             shares = self.fitted.class_probabilities(test)
             known, n = shares[:, :-1], shares.shape[1] - 1
             best = known.max(axis=1)
@@ -117,10 +116,6 @@ class _Scorer:
             if epsilon:
                 margin = np.minimum(margin, best - np.nextafter(epsilon[n], 1))
             scores = replace(scores, predicted=known.argmax(axis=1))
-        if margin is None:
-            rule = "an objective that chooses a threshold, such as osa"
-            got = f"{PUBLISHED!r} for what was published without a rule to reject by"
-            return _check.fail("calibrate", "objective", rule, got)
         return scores.with_known(margin)
 
 

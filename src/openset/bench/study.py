@@ -2,7 +2,7 @@
 
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NoReturn, Self
 
 import yaml
 from pydantic import (
@@ -16,6 +16,7 @@ from pydantic import (
 from openset import _check, _io, _plugins, detectors, thresholds
 from openset.bench.protocols import AnyEntry, Count, Drawn, Part, Unknowns, Whole
 from openset.metrics import Metric, get
+from openset.selection import need_use_of_logits
 
 PUBLISHED = "published"
 """Name used instead of a detector, for the published score of a training method, and
@@ -204,8 +205,12 @@ class Study(Part):
             if len(set(titles)) < len(titles):
                 remedy = "Give a name (detectors and methods: a label)"
                 _check.fail("bench", part, "of different names", titles, remedy)
-        for one in self.detectors:
-            one.detector()
+        wanted = self.calibrate or Calibration(surrogate="none")
+        for one in self.detectors:  # refused before a network is trained
+            if (made := one.detector()) is not None:
+                need_use_of_logits("calibrate", made, wanted.surrogate)
+                if wanted.objective == PUBLISHED and not made.rejects_by_argmax:
+                    no_rule(one.name)
         at = ("threshold", "operational")
         chosen = [row.key for row in self.rows() if row.kind in at]
         if self.calibrate is None and chosen:
@@ -213,7 +218,7 @@ class Study(Part):
             _check.fail("bench", "metrics", rule, ", ".join(chosen))
         drawn = [one for one in self.protocols if isinstance(one, Drawn)]
         lacks = any(one.surrogate is None for one in drawn)
-        if lacks and self.calibrate and self.calibrate.needs_surrogates:
+        if lacks and wanted.needs_surrogates:
             rule = "one of mixup, left-out, none without surrogate classes"
             remedy = "Or draw some: kind: operational"
             _check.fail("calibrate", "surrogate", rule, "'protocol'", remedy)
@@ -254,3 +259,10 @@ def parse(text: str | bytes, base: Path = Path()) -> Study:
         found = ((".".join(map(str, e["loc"])), e["msg"]) for e in error.errors())
         lines = (": ".join(filter(None, one)) for one in found)
         raise ValueError("\n".join(lines).replace("Value error, ", "")) from error
+
+
+def no_rule(name: str) -> NoReturn:
+    """Raise because a detector or method was published without a rule."""
+    rule = "an objective that chooses a threshold, such as osa"
+    got = f"{PUBLISHED!r}, but {name} was published without a rule to reject by"
+    _check.fail("calibrate", "objective", rule, got)

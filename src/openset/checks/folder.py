@@ -16,6 +16,8 @@ from openset.scores import Scores
 LIMIT = 200
 """Number of sets of scores the checks read at most."""
 
+_SAID = ("name", "headline", "thresholds", "claim", "tuned_on", "metrics")
+
 
 def read_folder(folder: Path, *, limit: int | None = LIMIT) -> Evidence:
     """Read the files of a study folder that exist.
@@ -50,6 +52,8 @@ def _content(folder: Path, limit: int | None) -> dict[str, Any]:
     for name in tests.keys() - read.keys() - {ONLY}:
         calibration.pop(name, None)
     said = dict(_json(folder / "study.json"))
+    for key in said:
+        _check.one_of("checks.run_folder", "a key of study.json", key, _SAID)
     given = [*named(said.pop("thresholds", None)).items()]
     given += [(one.id, one.threshold) for one in cells if one.threshold is not None]
     content: dict[str, Any] = {

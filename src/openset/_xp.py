@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 
 from openset._types import Array
 
-# Temporaries of this size stay in a core's cache and are reused by the allocator;
-# larger ones are returned to the system and paged in again, which costs several times
-# as much as the arithmetic.
-_CACHE_BYTES = 512 << 10
+# Temporaries of this size stay in the cache and are reused by the allocator; larger
+# ones are returned to the system and paged in again, which costs several times as much
+# as the arithmetic. On smaller ones threads would mostly wait for the interpreter.
+_CACHE_BYTES = 2 << 20
 # NumPy sorts rows up to this length in registers, at a fourth of the cost per number.
 _SHORT_ROW_BYTES = 2048
 # `np.einsum` adds up rows at a fourth of the cost of `np.sum`, in a dozen partial sums;

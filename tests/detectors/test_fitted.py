@@ -24,6 +24,7 @@ from openset.detectors import batch as of_batches
 from openset.detectors.batch import working_dtype
 from openset.outputs import replaced
 from openset.testing import example_outputs as split
+from tests.waiting import PATIENCE
 
 OUTPUTS = split(50)
 
@@ -155,6 +156,31 @@ def test_batches_are_scored_on_several_threads(two_cores):
     rows = np.arange(49, 9, -1)
     some = fitted.score(OUTPUTS, batch_size=3, rows=rows)
     assert_array_equal(some.known, expected[rows])
+
+
+def test_threads_compute_the_same_reduction_at_the_same_time(two_cores, monkeypatch):
+    both, energy = threading.Barrier(2, timeout=PATIENCE), Batch.energy.compute
+
+    def meet(batch):
+        both.wait()
+        return energy(batch)
+
+    monkeypatch.setattr(Batch.energy, "compute", meet)
+    assert Energy().fit().known(OUTPUTS, batch_size=25).size == len(OUTPUTS)
+
+
+def test_features_that_nobody_reads_do_not_shorten_batches():
+    many = split(240)
+    wide = replaced(many, features=np.ones((len(many), 100_000)))
+    sizes = []
+
+    class Sees(MSP, register=False):
+        def score_batch(self, state, batch):
+            sizes.append(len(batch))
+            return super().score_batch(state, batch)
+
+    Sees().fit().known(wide)
+    assert sizes == [len(many)]
 
 
 def test_scores_do_not_depend_on_the_number_of_threads():

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from functools import cache, cached_property
-from typing import Any, TypeAlias, TypeVar
+from functools import cache
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 import scipy  # its submodules are imported on first use
@@ -32,6 +32,26 @@ _MOST_BATCH_BYTES = 2 << 30
 _MEMORY_SHARE = 64
 
 
+class shared(Generic[T]):  # noqa: N801  # a decorator, as `property`
+    """A property of a batch that is computed once.
+
+    `functools.cached_property` of Python 3.11 has one lock for all instances: the
+    batches of several threads would wait for each other.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self.compute, self.__doc__ = compute, compute.__doc__
+
+    def __set_name__(self, kind: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, batch: Any, kind: type) -> T:
+        if batch is None:
+            return self  # type: ignore[return-value]  # of the class, to read about it
+        found = vars(batch)[self.name] = self.compute(batch)
+        return found
+
+
 class Batch:
     """A batch of samples, with every reduction computed at most once.
 
@@ -49,12 +69,12 @@ class Batch:
     def __len__(self) -> int:
         return len(self._outputs)
 
-    @cached_property
+    @shared
     def logits(self) -> Array:
         """Logits, shape (n, C)."""
         return self._read("logits")
 
-    @cached_property
+    @shared
     def features(self) -> Array:
         """Features, shape (n, d)."""
         return self._read("features")
@@ -82,24 +102,24 @@ class Batch:
             lambda: Batch(replaced(self._outputs, logits=self.logits / temperature)),
         )
 
-    @cached_property
+    @shared
     def _fused(self) -> Any:
         """Class, logit and masses below, from one GPU kernel; None elsewhere."""
         return kernels.call("reduce_rows", self.logits)
 
-    @cached_property
+    @shared
     def top_class(self) -> Array:
         """Argmax of the logits, lowest index on ties, shape (n,)."""
         xp = _xp.array_namespace(self.logits)
         return self._fused[0] if self._fused else xp.argmax(self.logits, axis=1)
 
-    @cached_property
+    @shared
     def top_logit(self) -> Array:
         """Largest logit of each sample, shape (n,)."""
         fused = self._fused
         return fused[1] if fused else _xp.pick(self.logits, self.top_class)
 
-    @cached_property
+    @shared
     def other_mass(self) -> Array:
         r"""Sum over all classes but the top one of ``exp(logit - top_logit)``.
 
@@ -112,7 +132,7 @@ class Batch:
         parts = self.logits, self.top_logit, self.top_class
         return _xp.by_rows(_xp.exp_sum_without, *parts)
 
-    @cached_property
+    @shared
     def log_other_mass(self) -> Array:
         """Logarithm of `other_mass`; -inf with one class only, never by underflow."""
         if self._fused:
@@ -130,7 +150,7 @@ class Batch:
         others = _xp.put(own, self.top_class, -xp.inf)
         return xp.where(is_lost, _xp.logsumexp(others) - self.top_logit, direct)
 
-    @cached_property
+    @shared
     def energy(self) -> Array:
         """Return ``log(sum(exp(logits)))`` of each sample, shape (n,)."""
         xp = _xp.array_namespace(self.logits)
@@ -140,12 +160,12 @@ class Batch:
         # All logits are -inf: NaN is reported, as by the other reductions.
         return xp.where(found == -xp.inf, xp.nan, found)
 
-    @cached_property
+    @shared
     def probabilities(self) -> Array:
         """Softmax of the logits, shape (n, C)."""
         return _xp.array_namespace(self.logits).exp(self.logits - self.energy[:, None])
 
-    @cached_property
+    @shared
     def feature_norm(self) -> Array:
         """Euclidean length of each feature vector, shape (n,)."""
         norms = _xp.row_norms(self.features)
@@ -153,7 +173,7 @@ class Batch:
         xp = _xp.array_namespace(norms)
         return xp.where(norms < xp.inf, norms, xp.nan)
 
-    @cached_property
+    @shared
     def unit_features(self) -> Array:
         """Features scaled to length one (a zero vector stays zero), shape (n, d)."""
         return self.features / _xp.or_one(self.feature_norm)[:, None]

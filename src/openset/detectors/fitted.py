@@ -14,12 +14,13 @@ from openset._types import Array, ArtefactError, InvalidSamplesError
 from openset.detectors.batch import (
     Batch,
     State,
+    batch_rows,
     column,
     first,
     in_batches,
     working_dtype,
 )
-from openset.outputs import Outputs, need_outputs, need_same_classes
+from openset.outputs import Outputs, need_outputs, need_same_classes, replaced
 from openset.outputs.seen import Hashes
 from openset.scores import Scores
 
@@ -98,7 +99,8 @@ class Fitted:
     def _run(self, method: str, outputs: Outputs, batch_size: Any = None) -> Any:
         self.check_outputs(outputs)
         state = self.prepared(first(outputs), working_dtype(outputs))
-        parts = in_batches(lambda b: self._of(method, state, b), outputs, batch_size)
+        size = _rows_at_once([self], outputs) if batch_size is None else batch_size
+        parts = in_batches(lambda b: self._of(method, state, b), outputs, size)
         return self._need_numbers(column(parts, np.float64))
 
     def _of(self, method: str, state: State, batch: Batch) -> Array:
@@ -270,7 +272,8 @@ def score_all(
             return [*known, batch.top_class]
         return known + [one._of("predict_batch", state, batch) for one, state in pairs]
 
-    parts = in_batches(scored, outputs, batch_size, rows=rows, progress=progress)
+    size = _rows_at_once(fitted.values(), outputs) if batch_size is None else batch_size
+    parts = in_batches(scored, outputs, size, rows=rows, progress=progress)
     columns = list(zip(*parts, strict=True))
     predicted = [column(one, np.int64) for one in columns[len(fitted) :]]
     if outputs.logits is not None:
@@ -287,6 +290,14 @@ def score_all(
         )
         for i, (name, one) in enumerate(fitted.items())
     }
+
+
+def _rows_at_once(fitted: Iterable[Fitted], outputs: Outputs) -> int:
+    """Return how long a batch is: as memory allows for the arrays that are read."""
+    needs = {name for one in fitted for name in one.detector.score_needs}
+    if outputs.logits is not None and "features" not in needs:
+        outputs = replaced(outputs, features=None)
+    return batch_rows(outputs)
 
 
 def need_inputs(caller: str, needs: Iterable[str], outputs: Outputs) -> None:

@@ -316,8 +316,9 @@ def main() -> None:
 
         gpu = f"{torch.cuda.get_device_name()}, " if bench.on_gpu else ""
         clock = "processor time of one thread" if bench.cpu_time else "wall time"
+        on_cpu = "peers" if bench.cpu_time else "peers-all-cores"
         save_claim(
-            "peers-cuda" if bench.on_gpu else "peers",
+            "peers-cuda" if bench.on_gpu else on_cpu,
             "Every method that pytorch-ood has too: their time over ours, median of "
             f"the turns (quartiles), number of turns; {clock}.",
             rows,

@@ -159,13 +159,13 @@ def test_batches_are_scored_on_several_threads(two_cores):
 
 
 def test_threads_compute_the_same_reduction_at_the_same_time(two_cores, monkeypatch):
-    both, energy = threading.Barrier(2, timeout=PATIENCE), Batch.energy.compute
+    both, energy = threading.Barrier(2, timeout=PATIENCE), Batch.energy.func
 
     def meet(batch):
         both.wait()
         return energy(batch)
 
-    monkeypatch.setattr(Batch.energy, "compute", meet)
+    monkeypatch.setattr(Batch.energy, "func", meet)
     assert Energy().fit().known(OUTPUTS, batch_size=25).size == len(OUTPUTS)
 
 

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from functools import cache
-from typing import Any, Generic, TypeAlias, TypeVar
+from functools import cache, cached_property
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 import scipy  # its submodules are imported on first use
@@ -32,23 +32,17 @@ _MOST_BATCH_BYTES = 2 << 30
 _MEMORY_SHARE = 64
 
 
-class shared(Generic[T]):  # noqa: N801  # a decorator, as `property`
+class shared(cached_property[Any]):  # noqa: N801  # a decorator, as `property`
     """A property of a batch that is computed once.
 
-    `functools.cached_property` of Python 3.11 has one lock for all instances: the
-    batches of several threads would wait for each other.
+    That of Python 3.11 has one lock for all instances: the batches of several threads
+    would wait for each other.
     """
 
-    def __init__(self, compute: Callable[[Any], T]) -> None:
-        self.compute, self.__doc__ = compute, compute.__doc__
-
-    def __set_name__(self, kind: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, batch: Any, kind: type) -> T:
+    def __get__(self, batch: Any, kind: Any = None) -> Any:
         if batch is None:
-            return self  # type: ignore[return-value]  # of the class, to read about it
-        found = vars(batch)[self.name] = self.compute(batch)
+            return self
+        found = vars(batch)[self.attrname] = self.func(batch)
         return found
 
 

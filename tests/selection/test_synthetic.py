@@ -116,6 +116,9 @@ def test_what_making_unknowns_needs_is_named():
     ):
         with pytest.raises((TypeError, ValueError), match=words):
             call()
+    make(Outputs(logits=np.eye(2), labels=[0, 1]))  # two classes are enough
+    without_head = drawn(60, head=False)
+    assert leave_out(osnn, without_head, without_head).n_unknown == 60
 
 
 def test_at_least_two_classes_must_remain():

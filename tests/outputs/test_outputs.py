@@ -150,6 +150,8 @@ def test_parts_of_different_networks_are_not_joined(first, second, words):
         Outputs.concat(parts)
     with pytest.raises(TypeError, match="parts must be Outputs, got int"):
         Outputs.concat([*parts, 1])
+    with pytest.raises(ValueError, match="parts must be a non-empty list"):
+        Outputs.concat([])
 
 
 def probabilities(n=20, dtype=np.float64):
